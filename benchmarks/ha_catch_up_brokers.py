@@ -65,11 +65,11 @@ def catch_up(side: str, made: Path, folder: Path) -> Found:
         shutil.rmtree(folder)
 
 
-def watch(slave: _Broker, end: int) -> tuple[float, float]:
+def watch(slave: _Broker, end: int, patience_s: float = PATIENCE_S) -> tuple[float, float]:
     """MB/s of the log of a broker that is to get it up to there; seconds until the queues are made."""
     began, first = time.monotonic(), (0.0, 0)
     copied_s = 0.0
-    while time.monotonic() - began < PATIENCE_S:
+    while time.monotonic() - began < patience_s:
         state, now = log_state(slave), time.monotonic()
         if state is not None and state.end > 0:
             if not first[0]:
@@ -79,7 +79,7 @@ def watch(slave: _Broker, end: int) -> tuple[float, float]:
             if copied_s and state.behind <= 0:
                 return (end - first[1]) / max(copied_s - first[0], POLL_S) / 1e6, now - first[0]
         time.sleep(POLL_S)
-    raise AssertionError(f"the slave is not there after {PATIENCE_S} s: {log_state(slave)}\n{slave.tail()}")
+    raise AssertionError(f"the slave is not there after {patience_s:g} s: {log_state(slave)}\n{slave.tail()}")
 
 
 def main() -> None:

@@ -29,6 +29,8 @@ SIDES = ("ours", "java", "java-batched")
 BODY_BYTES = 1024
 RECORD_BYTES = 1250
 """About, with head, topic and properties."""
+PATIENCE_S = 900
+"""Java's leader pushes entry by entry."""
 
 
 class Found(NamedTuple):
@@ -49,7 +51,7 @@ def refill(master: _Broker, follower: _Broker) -> Found:
     shutil.rmtree(follower.root)
     began, master_cpu = time.monotonic(), master.cpu_seconds()
     follower.spawn()
-    rate, queues_s = watch(follower, state.end)
+    rate, queues_s = watch(follower, state.end, PATIENCE_S)
     gigabytes = (state.end - state.begin) / 1e9
     used = (master.cpu_seconds() - master_cpu) / gigabytes, follower.cpu_seconds() / gigabytes
     return Found(time.monotonic() - began, rate, queues_s, *used)

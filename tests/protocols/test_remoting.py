@@ -932,9 +932,12 @@ ELSEWHERE = frozenset(
         Ended.SHARED_ID,
         Ended.WRONG_ADDRESS,
         Ended.WRONG_SECRET,
+        Ended.NO_TLS,
+        Ended.TLS_NEEDED,
+        Ended.TLS_FAILED,
     )
 )
-"""See test_ha_limits and test_raft_protocol."""
+"""See test_ha_limits, test_raft_protocol and tls/test_network."""
 
 
 class EndedTests(RemotingCase):

@@ -13,7 +13,18 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "src" / "rocketha"
 
 # docs/architecture.rst: the packages that know no clock, disk, network or chance.
-PURE_PACKAGES = ("wire", "raft", "dledger", "replication", "controller", "namesrv", "broker", "store", "export")
+PURE_PACKAGES = (
+    "wire",
+    "access",
+    "raft",
+    "dledger",
+    "replication",
+    "controller",
+    "namesrv",
+    "broker",
+    "store",
+    "export",
+)
 PURE_MODULES = ("rates",)
 PURE_EXCEPTIONS = ("store/posix_disk.py",)
 

@@ -14,7 +14,9 @@ STEADY = re.compile("^_?now(_m?s)?$|due_m?s$|deadline_m?s$|^seconds$")
 OFFSETS = re.compile("utc_offset|ahead")
 MEET = frozenset({"rocketha.broker.delay_levels", "rocketha.services.replication.status"})
 """Where it is worked out by how much the time of day is ahead."""
-ASKED = frozenset("admin.export services.cluster.group services.process.platform services.process.status".split())
+ASKED = frozenset(
+    "admin.export services.cluster.group services.process.platform services.process.status services.tls.network".split()
+)
 """Modules that take the time of day from the operating system; everybody else is given it."""
 
 

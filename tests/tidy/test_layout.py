@@ -37,6 +37,7 @@ ROOMS = (
     "process",
     "tables",
     "config",
+    "tls",
     "core",
     "features",
     "raft",

@@ -26,6 +26,7 @@ SUBCOMMANDS = {
     "controller": "see and manage the controllers: status, why, transfer, members, add, remove",
     "dledger": "see who leads a group in DLedger mode, and hand its leadership over",
     "plan": "reckon what a group in DLedger mode may take in, by its network",
+    "pki": "make, renew and show the certificates of a cluster",
     "keys": "print the configuration keys, or those with a word in them",
     "check": "tell whether a broker's configuration would start, and which plug-ins there are",
     "requests": "print which requests a broker serves in which role",

@@ -18,9 +18,9 @@ from typing import Any
 from rocketha.admin.cli import add_nameserver_argument, nameservers
 from rocketha.admin.client import NETWORK_ERRORS, Client, RequestFailed, plain
 from rocketha.admin.main_loop import Interrupted, run_coroutine
+from rocketha.admin.secure import add_tls_argument, dialer_of
 from rocketha.errors import ConfigError, RemoteProtocolError
 from rocketha.observe.logging import one_line
-from rocketha.protocols.endpoints import Dialer
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 
@@ -32,6 +32,7 @@ FIRST_REGULAR, LAST_REGULAR = 212, 611
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags."""
+    add_tls_argument(parser)
     add_nameserver_argument(parser)
     parser.add_argument(
         "-b",
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--namesrv or --broker: at least one HOST:PORT is wanted")
 
     async def main(reactor: Any, interrupted: Interrupted) -> int:
-        client = Client(Dialer(reactor), names or servers, random.Random())
+        client = Client(dialer_of(reactor, args), names or servers, random.Random())
         try:
             found = {address: await _of(client, address) for address in servers or await client.brokers()}
         finally:

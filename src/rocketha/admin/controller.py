@@ -18,6 +18,7 @@ from twisted.internet.task import deferLater
 from rocketha.admin.cli import nameservers
 from rocketha.admin.client import NETWORK_ERRORS, NoRoute, RequestFailed, plain
 from rocketha.admin.main_loop import Interrupted, run_coroutine
+from rocketha.admin.secure import add_tls_argument, dialer_of
 from rocketha.errors import ConfigError, RockethaError
 from rocketha.protocols.endpoints import Dialer, parse_peers
 from rocketha.protocols.remoting_client import RemotingClient
@@ -33,6 +34,7 @@ CHANGE_TIMEOUT_S = 30.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags and actions."""
+    add_tls_argument(parser)
     parser.add_argument(
         "-a",
         "--controllers",
@@ -130,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--controllers: at least one HOST:PORT is wanted")
 
     async def main(reactor: Any, interrupted: Interrupted) -> int:
-        controllers = Controllers(Dialer(reactor), addresses)
+        controllers = Controllers(dialer_of(reactor, args), addresses)
         try:
             return int(await _ACTIONS[args.action](controllers, args))
         finally:

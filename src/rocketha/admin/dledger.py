@@ -20,8 +20,9 @@ from twisted.internet.task import deferLater
 
 from rocketha.admin.client import NETWORK_ERRORS, NoRoute, RequestFailed, plain
 from rocketha.admin.main_loop import Interrupted, run_coroutine
+from rocketha.admin.secure import add_tls_argument, dialer_of
 from rocketha.errors import RemoteProtocolError, RockethaError
-from rocketha.protocols.endpoints import Dialer, parse_peers
+from rocketha.protocols.endpoints import parse_peers
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.raft.config import TRANSFER_LAG_MAX
 from rocketha.wire import dledger_json, json_dialect
@@ -202,6 +203,7 @@ def reason(code: int) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags and actions."""
+    add_tls_argument(parser)
     parser.add_argument("-g", "--group", required=True, metavar="NAME", help="dLegerGroup")
     parser.add_argument("-p", "--peers", required=True, metavar="ID-HOST:PORT;...", help="dLegerPeers")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -225,7 +227,7 @@ def run(args: argparse.Namespace) -> int:
     peers = parse_peers(args.peers.replace(",", ";"))
 
     async def main(reactor: Any, interrupted: Interrupted) -> int:
-        client = RemotingClient(Dialer(reactor))
+        client = RemotingClient(dialer_of(reactor, args))
         ledger = Ledger(client, args.group, peers)
         try:
             return await _do(ledger, reactor, args)

@@ -13,6 +13,7 @@ from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.config.settings import Key, Section, show
+from rocketha.services.config.tls import TlsConfig
 from rocketha.services.config.unsupported import IGNORED, REFUSED
 
 SECTIONS: tuple[tuple[str, str, type[Section]], ...] = (
@@ -22,6 +23,7 @@ SECTIONS: tuple[tuple[str, str, type[Section]], ...] = (
     ("Nameserver", "namesrv.conf", NamesrvConfig),
     ("Controller", "controller.conf, or namesrv.conf with enableControllerInNamesrv", ControllerConfig),
     ("Ports", "broker.conf, namesrv.conf and controller.conf", RemotingConfig),
+    ("TLS", "the same, or the file that tls.config.file names", TlsConfig),
 )
 
 HEAD = """Configuration

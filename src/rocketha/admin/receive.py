@@ -17,14 +17,15 @@ from rocketha.admin.client import Client
 from rocketha.admin.consumer import Consumer
 from rocketha.admin.main_loop import Interrupted, run_coroutine
 from rocketha.admin.received import Received
+from rocketha.admin.secure import add_tls_argument, dialer_of
 from rocketha.admin.subscription import Subscription
 from rocketha.errors import ConfigError
-from rocketha.protocols.endpoints import Dialer
 from rocketha.wire import properties
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags."""
+    add_tls_argument(parser)
     add_nameserver_argument(parser)
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument("--group", help="share the queues with this consumer group and commit offsets; else read all")
@@ -138,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--count {args.count}: 1 or more is wanted")
 
     async def main(reactor: Any, interrupted: Interrupted) -> int:
-        client = Client(Dialer(reactor), nameservers(args.namesrv), random.SystemRandom())
+        client = Client(dialer_of(reactor, args), nameservers(args.namesrv), random.SystemRandom())
         printer = _Printer(reactor, args)
         consumer = Consumer(client, subscription, printer.deliver)
 

@@ -12,8 +12,8 @@ from rocketha.admin.cli import add_nameserver_argument, nameservers
 from rocketha.admin.client import Client
 from rocketha.admin.main_loop import Interrupted, run_coroutine
 from rocketha.admin.producer import BODY_BYTES_MAX, Message, Producer, Sent
+from rocketha.admin.secure import add_tls_argument, dialer_of
 from rocketha.errors import ConfigError
-from rocketha.protocols.endpoints import Dialer
 from rocketha.wire import properties
 
 BATCH_BYTES_MAX = BODY_BYTES_MAX - 64 * 1024
@@ -21,6 +21,7 @@ BATCH_BYTES_MAX = BODY_BYTES_MAX - 64 * 1024
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags."""
+    add_tls_argument(parser)
     add_nameserver_argument(parser)
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument("bodies", metavar="BODY", nargs="*", help="one message each; none: one per line of stdin")
@@ -90,7 +91,7 @@ def describe(sent: Sent) -> str:
 
 
 async def _send_all(reactor: Any, args: argparse.Namespace) -> int:
-    client = Client(Dialer(reactor), nameservers(args.namesrv), random.SystemRandom())
+    client = Client(dialer_of(reactor, args), nameservers(args.namesrv), random.SystemRandom())
     producer = Producer(client, args.group)
     named = message_properties(args)
     say = (lambda sent: None) if args.quiet else (lambda sent: print(describe(sent), flush=True))

@@ -104,6 +104,9 @@ class Ended(Enum):
     SHARED_ID = "shared_id"
     WRONG_ADDRESS = "wrong_address"
     WRONG_SECRET = "wrong_secret"
+    NO_TLS = "no_tls"
+    TLS_NEEDED = "tls_needed"
+    TLS_FAILED = "tls_failed"
 
 
 _REQUEST_NAMES: dict[int, str] = {int(code): code.name for code in (*PrivateCode, *RequestCode)}

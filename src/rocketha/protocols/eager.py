@@ -57,8 +57,14 @@ def eager_write_block(transport: Any, head: bytes, body: bytes | memoryview) -> 
 
 def eager_read(transport: Any) -> None:
     """What has come and was not read yet reaches the protocol before this returns; nothing where that cannot be."""
+    transport = tcp_of(transport)
     if isinstance(transport, Connection) and transport.connected and not transport.disconnecting:
         transport.doRead()  # whoever hung up is found out by the reactor
+
+
+def tcp_of(transport: Any) -> Any:
+    """The transport itself, or that beneath TLS."""
+    return getattr(transport, "tcp", transport)
 
 
 def _takes_bytes_now(transport: Any) -> bool:

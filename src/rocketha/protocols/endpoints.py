@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
+from twisted.internet import error
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
 
 from rocketha.errors import ConfigError
@@ -25,6 +26,10 @@ def split_address(address: str) -> tuple[str, int]:
     if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ConfigError(f"{address!r} is not an address: host:port is wanted, such as 127.0.0.1:9876")
     return host, int(port)
+
+
+class TlsFailed(error.ConnectError):
+    """Somebody listens there, and TLS with him did not come about."""
 
 
 def client_endpoint(reactor: Any, address: str, timeout_s: float) -> Any:

@@ -28,7 +28,7 @@ from zope.interface import implementer
 from rocketha.errors import CorruptStore, DiskFailure, RemoteProtocolError
 from rocketha.observe.logging import make_logger
 from rocketha.observe.refusals import Refusals
-from rocketha.protocols.eager import eager_write
+from rocketha.protocols.eager import eager_write, tcp_of
 from rocketha.protocols.ha_connection import Event, HaConnection
 from rocketha.replication.autoswitch_slave import AutoswitchSlave
 from rocketha.replication.classic_slave import ClassicSlave
@@ -128,8 +128,9 @@ class SlaveHaProtocol(HaConnection[ClassicSlave | AutoswitchSlave]):
         return self._follower.open_link(self, now_ms)
 
     def _begun(self) -> None:
-        if hasattr(self.transport, "bufferSize"):
-            self.transport.bufferSize = READ_BYTES
+        tcp = tcp_of(self.transport)
+        if hasattr(tcp, "bufferSize"):
+            tcp.bufferSize = READ_BYTES
         self.tell(self.machine.begin)
 
     def _closed(self, reason: str, cause: Cause | None) -> None:

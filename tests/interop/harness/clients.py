@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -175,8 +175,13 @@ class JavaClient(LineProcess):
         v1: bool = False,
         rebalance_ms: int = 1000,
         folder: Path | None = None,
+        flags: Sequence[str] = (),
     ) -> None:
-        flags = [f"-Drocketmq.serialize.type={serialize}", f"-Drocketmq.client.rebalance.waitInterval={rebalance_ms}"]
+        flags = [
+            *flags,
+            f"-Drocketmq.serialize.type={serialize}",
+            f"-Drocketmq.client.rebalance.waitInterval={rebalance_ms}",
+        ]
         if v1:
             flags.append("-Dorg.apache.rocketmq.client.sendSmartMsg=false")
         super().__init__(name, folder, tuple(flags))

@@ -9,10 +9,14 @@ import itertools
 import json
 import re
 import socket
+import ssl
 import struct
 from typing import Any, NamedTuple
 
 _opaque = itertools.count(1)
+
+tls: ssl.SSLContext | None = None
+"""How :func:`call` speaks, while a test's servers take nothing else; None: in the clear."""
 
 
 class Reply(NamedTuple):
@@ -63,8 +67,9 @@ def call(
 ) -> Reply:
     """One request on a fresh connection. OSError when nobody listens or no answer comes in time."""
     host, port = host_port.rsplit(":", 1)
-    with socket.create_connection((host.strip("[]"), int(port)), timeout_s) as sock:
-        sock.settimeout(timeout_s)
+    with socket.create_connection((host.strip("[]"), int(port)), timeout_s) as plain:
+        plain.settimeout(timeout_s)
+        sock = plain if tls is None else tls.wrap_socket(plain, server_hostname=host.strip("[]"))
         sock.sendall(frame(code, fields, body))
         return read_reply(sock)
 

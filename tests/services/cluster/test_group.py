@@ -18,6 +18,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rocketha.errors import ConfigError, DiskFailure
 from rocketha.namesrv.route_table import Broker, BrokerKey
 from rocketha.protocols.endpoints import Dialer
+from rocketha.protocols.network import InTheClear
 from rocketha.services.cluster import tap as cluster_tap
 from rocketha.services.cluster.group import GroupService
 from rocketha.services.cluster.layout import Layout, Plan, adopt, begin_first, check_directory, check_ledgers
@@ -471,7 +472,7 @@ class MemberTests(SynchronousTestCase):
         options = parsed("--data", self.mktemp(), "--brokers", "2", "--controllers", "1")
         assert options.layout is not None and options.namesrv is not None
         namesrv: Any = cluster_tap.NameServerService(options.namesrv.config, Platform(disk=PosixDisk()))
-        group = GroupService(namesrv, options.layout, reactor=self.reactor, tell=self.told.append)
+        group = GroupService(namesrv, options.layout, InTheClear(), reactor=self.reactor, tell=self.told.append)
         group._namesrv = table = Table()  # type: ignore[assignment]
         table.addresses(_0=10911)
         group.running = 1
@@ -494,4 +495,4 @@ class StartTests(SynchronousTestCase):
         options = parsed("--data", self.mktemp(), "--brokers", "2")
         assert options.layout is not None and options.namesrv is not None
         namesrv: Any = cluster_tap.NameServerService(options.namesrv.config, Platform(disk=PosixDisk()))
-        self.assertEqual(GroupService(namesrv, options.layout).ready(), "no master yet")
+        self.assertEqual(GroupService(namesrv, options.layout, InTheClear()).ready(), "no master yet")

@@ -10,6 +10,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import ConfigError
+from rocketha.protocols.network import InTheClear
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.config.loading import load_broker, load_controller, load_namesrv
 from rocketha.services.controller.tap import make_controller
@@ -106,5 +107,6 @@ class OthersTests(SynchronousTestCase):
             self.assertFalse(NameServerService(loaded.config, Platform(disk=MemoryDisk(random.Random(0)))).running)
         for name, sample in CONTROLLERS.items():
             if unsupported(name) is None:
-                controller = make_controller(load_controller(text_of(sample), "sample.conf", {}, HOME), [])
+                loaded_too = load_controller(text_of(sample), "sample.conf", {}, HOME)
+                controller = make_controller(loaded_too, InTheClear(), [])
                 self.assertFalse(controller.running)

@@ -19,6 +19,7 @@ from rocketha.services.process.platform import Platform
 from rocketha.services.process.second_signal import SecondSignal
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.services.tls.network import TlsNetwork
 from rocketha.store.posix_disk import PosixDisk
 
 
@@ -45,24 +46,27 @@ class Options(ListenOptions):
 
     loaded: loading.Loaded[loading.BrokerConfig] | None = None
     plugins: Sequence[Enabled] = ()
+    network: TlsNetwork | None = None
 
     def load(self) -> None:
         self.loaded = loading.load_broker(*self.file("broker.conf"), self.flags)
+        self.network = TlsNetwork(self.loaded.config.remoting.tls)
         self.plugins = needed(self.loaded.config.plugins, self.loaded.config.plugin_keys)
 
 
 def makeService(options: Options) -> service.IService:
     """The broker of these options, with its status port if there is to be one."""
-    loaded = options.loaded
-    if loaded is None:
+    loaded, network = options.loaded, options.network
+    if loaded is None or network is None:
         raise usage.UsageError("the options were not parsed")
-    broker = BrokerService(
-        loaded.config, Platform(disk=PosixDisk()), options.listen, loaded.warnings, plugins=options.plugins
-    )
+    platform = Platform(disk=PosixDisk(), network=network)
+    broker = BrokerService(loaded.config, platform, options.listen, loaded.warnings, plugins=options.plugins)
     whole = server_process(options)
+    network.setServiceParent(whole)
     SecondSignal(broker.hurry).setServiceParent(whole)
     if options.status is not None:
         install_process_metrics(broker.metrics)
+        network.install(broker.metrics)
         refusals.install(broker.metrics, broker.refusals)
         StatusService(
             options.status, broker.metrics, broker.healthy, broker.ready, refusals=broker.refusals

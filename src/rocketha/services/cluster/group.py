@@ -23,6 +23,7 @@ import rocketha
 from rocketha.errors import RockethaError
 from rocketha.observe.logging import lasting, make_logger
 from rocketha.protocols.endpoints import Dialer
+from rocketha.protocols.network import Network
 from rocketha.services.cluster import layout as cluster_layout
 from rocketha.services.cluster.layout import Layout, Plan
 from rocketha.services.cluster.member import Member
@@ -43,6 +44,7 @@ thousands of files; one that is killed meanwhile has to recover."""
 class GroupService(service.MultiService):
     """A nameserver, brokers and controllers.
 
+    :param network: how the nameserver connects, and who watches the members.
     :param tell: where words for a person go.
     :param wall: seconds since 1970.
     :ivar served: fires when all brokers are registered and one of them is the master.
@@ -53,6 +55,7 @@ class GroupService(service.MultiService):
         self,
         namesrv: NameServerService,
         layout: Layout,
+        network: Network,
         status: StatusService | None = None,
         reactor: Any = None,
         tell: Callable[[str], None] = tell_terminal,
@@ -64,6 +67,7 @@ class GroupService(service.MultiService):
         self.members: dict[str, Member] = {}
         self._namesrv = namesrv
         self._layout = layout
+        self._network = network
         self._reactor = reactor
         self._terminal = tell
         self._wall = wall
@@ -120,7 +124,7 @@ class GroupService(service.MultiService):
         first = brokers if layout.dledger else cluster_layout.begin_first(layout.data, brokers)
         self._later = [plan for plan in brokers if plan not in first]
         self._switches = Switches(
-            Dialer(self._reactor),
+            Dialer(self._reactor, self._network.endpoint),
             self._namesrv,
             layout.broker.broker_name,
             {plan.address: plan.name for plan in controllers},

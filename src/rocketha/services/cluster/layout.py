@@ -22,6 +22,7 @@ import attrs
 
 from rocketha.errors import ConfigError
 from rocketha.services.config.loading import BrokerConfig
+from rocketha.services.config.tls import given
 from rocketha.store.disk import Disk
 from rocketha.store.posix_disk import PosixDisk
 
@@ -168,7 +169,7 @@ class Layout:
                 "controllerStorePath": directory,
             }
             port = self.controller_port + number - 1
-            arguments = ("rocketha-controller", *self.common, *_set(keys))
+            arguments = ("rocketha-controller", *self.common, *_set({**keys, **given(self.broker.remoting.tls)}))
             plans.append(Plan(f"controller-{number}", port, address, directory, arguments))
         return plans
 

@@ -19,6 +19,7 @@ from twisted.python import usage
 from rocketha.errors import ConfigError
 from rocketha.observe import refusals
 from rocketha.observe.metrics import Registry
+from rocketha.protocols.network import Network
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.cluster.group import GroupService
 from rocketha.services.cluster.layout import (
@@ -41,6 +42,7 @@ from rocketha.services.namesrv.service import NameServerService
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.services.tls.network import TlsNetwork
 from rocketha.store.posix_disk import PosixDisk
 
 BROKER_NAME = "broker-a"
@@ -80,6 +82,7 @@ class Options(KeyOptions):
     plugins: Sequence[Enabled] = ()
     namesrv: loading.Loaded[loading.NamesrvConfig] | None = None
     layout: Layout | None = None
+    network: TlsNetwork | None = None
     """Of a group; None for a broker alone."""
 
     def load(self) -> None:
@@ -114,6 +117,7 @@ class Options(KeyOptions):
         self.flags["storePathRootDir"] = os.path.join(data, "store")
         self.flags["namesrvAddr"] = near_address(host, self.namesrv.config.listen_port)
         self.broker, self.plugins = self._load_broker({**self.flags, **own.get(1, {})})
+        self.network = TlsNetwork(self.broker.config.remoting.tls)
         if ledgers:
             check_ledgers(data, brokers)
         else:
@@ -168,33 +172,36 @@ class Options(KeyOptions):
         return int(text)
 
 
-def make_group(options: Options, layout: Layout, namesrv: NameServerService) -> GroupService:
+def make_group(options: Options, layout: Layout, network: Network, namesrv: NameServerService) -> GroupService:
     """The group of a layout; its status port tells of the nameserver and of whether there is a master."""
     if options.status is None:
-        return GroupService(namesrv, layout)
+        return GroupService(namesrv, layout, network)
     metrics = Registry()
     install_process_metrics(metrics)
     namesrv_metrics.install(metrics, namesrv)
     refusals.install(metrics, namesrv.refusals)
     status = StatusService(options.status, metrics, lambda: None, lambda: group.ready(), refusals=namesrv.refusals)
-    group = GroupService(namesrv, layout, status)
+    group = GroupService(namesrv, layout, network, status)
     return group
 
 
 def makeService(options: Options) -> service.IService:
     """The cluster of these options."""
-    if options.broker is None or options.namesrv is None:
+    if options.broker is None or options.namesrv is None or options.network is None:
         raise usage.UsageError("the options were not parsed")
-    platform = Platform(disk=PosixDisk())
+    network = options.network
+    platform = Platform(disk=PosixDisk(), network=network)
     namesrv = NameServerService(options.namesrv.config, platform, warnings=options.namesrv.warnings)
     whole = server_process(options)
+    network.setServiceParent(whole)
     if options.layout is not None:
-        make_group(options, options.layout, namesrv).setServiceParent(whole)
+        make_group(options, options.layout, network, namesrv).setServiceParent(whole)
         return whole
     broker = BrokerService(options.broker.config, platform, warnings=options.broker.warnings, plugins=options.plugins)
     status = None
     if options.status is not None:
         install_process_metrics(broker.metrics)
+        network.install(broker.metrics)
         namesrv_metrics.install(broker.metrics, namesrv)
         refusals.install(broker.metrics, broker.refusals, namesrv.refusals)
         status = StatusService(

@@ -25,6 +25,7 @@ from rocketha.services.config.checks import (
 )
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.config.settings import LONG_MAX, Section, choice, flag, number, text
+from rocketha.services.config.tls import TlsConfig
 
 _NO_QUEUE = "requests are served as they come: none waits in a queue"
 _FLUSH_ALL = "each flush writes whatever is dirty"
@@ -181,7 +182,12 @@ class StoreSettings(Section):
 
 @attrs.define(slots=True)
 class RemotingConfig(Section):
-    """Limits of the listening ports.  Java has the keys without ``ours``; it has no such limits otherwise."""
+    """Limits of the listening ports; ``tls`` has their encryption.
+
+    Java has the keys without ``ours``; it has no such limits otherwise.
+    """
+
+    tls: TlsConfig = attrs.field(factory=TlsConfig)
 
     server_channel_max_idle_time_seconds: int = number(
         120, "A connection that is silent both ways for so long is closed.", low=1, high=86_400, unit="s"

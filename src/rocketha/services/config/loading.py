@@ -34,6 +34,8 @@ from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.config.roles import complete_replication
 from rocketha.services.config.rules import fit_broker
 from rocketha.services.config.settings import Key, Section, Value, clip, show
+from rocketha.services.config.tls import DEFAULT_FILE as DEFAULT_TLS_FILE
+from rocketha.services.config.tls import FILE_IS_WEAKEST, TlsConfig, check_tls
 from rocketha.services.config.unsupported import IGNORED, REFUSED
 from rocketha.services.process.open_files import accepted_at_once, connections_allowed
 from rocketha.services.process.open_files import limit as open_files_limit
@@ -47,11 +49,13 @@ __all__ = [
     "RemotingConfig",
     "ReplicationConfig",
     "StoreSettings",
+    "TlsConfig",
     "all_texts",
     "describe",
     "load_broker",
     "load_controller",
     "load_namesrv",
+    "load_tls",
     "load_witness",
     "read_file",
     "update",
@@ -75,8 +79,10 @@ class Loaded(Generic[_S]):
     warnings: tuple[str, ...]
 
 
-def _remoting(texts: Mapping[str, tuple[str, str]], warnings: list[str], servers: int = 1) -> RemotingConfig:
-    """Limits of the ports; never more connections than there are descriptors for.
+def _remoting(
+    texts: Mapping[str, tuple[str, str]], flags: Mapping[str, str], warnings: list[str], servers: int = 1
+) -> RemotingConfig:
+    """Limits of the ports, and their TLS; never more connections than there are descriptors for.
 
     :param servers: that share this process and its open files.
     """
@@ -91,7 +97,43 @@ def _remoting(texts: Mapping[str, tuple[str, str]], warnings: list[str], servers
         )
         remoting.connections_max = allowed
     remoting.server_socket_backlog = min(remoting.server_socket_backlog, accepted_at_once())
+    remoting.tls = _tls(texts, flags, warnings)
     return remoting
+
+
+def _tls(texts: Mapping[str, tuple[str, str]], flags: Mapping[str, str], warnings: list[str]) -> TlsConfig:
+    """The ``tls.*`` keys: of the server's file, of the file for them, of flags, the strongest last."""
+    path, merged = TlsConfig.from_texts(texts).config_file, dict(texts)
+    named = path != DEFAULT_TLS_FILE
+    if path and (named or os.path.exists(path)):
+        for key, found in _tls_file(path, warnings).items():
+            if key in FILE_IS_WEAKEST and not named:
+                warnings.append(f"{found[1]}: {key} has no effect in the default tls.config.file, as in RocketMQ")
+            elif key not in flags and not (key in FILE_IS_WEAKEST and key in texts):
+                merged[key] = found
+    tls = TlsConfig.from_texts(merged)
+    check_tls(tls)
+    return tls
+
+
+def _tls_file(path: str, warnings: list[str]) -> dict[str, tuple[str, str]]:
+    found: dict[str, tuple[str, str]] = {}
+    for key, value, line in properties_file.parse(read_file(path), path):
+        if key in TlsConfig.declared():
+            found[key] = (value, f"{path}, line {line}")
+        else:
+            warnings.append(f"{path}, line {line}: {clip(key)} is no key of TLS")
+    return found
+
+
+def load_tls(path: str) -> TlsConfig:
+    """TLS of a client, as a file of ``tls.*`` keys says.
+
+    :raises ConfigError: the file is missing, or something in it is wrong.
+    """
+    tls = TlsConfig.from_texts({**_tls_file(path, []), "tls.enable": ("true", "--tls")})
+    check_tls(tls)
+    return tls
 
 
 def load_broker(
@@ -120,14 +162,14 @@ def load_broker(
         name,
         flags or {},
         defaults,
-        (BrokerConfig, StoreSettings, RemotingConfig, ReplicationConfig),
+        (BrokerConfig, StoreSettings, RemotingConfig, TlsConfig, ReplicationConfig),
         (NamesrvConfig, ControllerConfig),
         plugin_keys,
     )
     config = BrokerConfig.from_texts(texts)
     config.plugin_keys = plugin_keys
     config.store = StoreSettings.from_texts(texts)
-    config.remoting = _remoting(texts, warnings)
+    config.remoting = _remoting(texts, flags or {}, warnings)
     keys = config.replication = ReplicationConfig.from_texts(texts)
     if witness:
         if not keys.d_leger_witness:
@@ -162,11 +204,11 @@ def load_namesrv(
     """Build the name server's configuration; arguments and errors as for :func:`load_broker`."""
     environment = os.environ if environment is None else environment
     defaults = {"rocketmqHome": environment.get("ROCKETMQ_HOME")}
-    sections = (NamesrvConfig, RemotingConfig)
+    sections = (NamesrvConfig, RemotingConfig, TlsConfig)
     texts, warnings = _collect(data, name, flags or {}, defaults, sections, (BrokerConfig, ControllerConfig))
     config = NamesrvConfig.from_texts(texts)
     config.bind_address = bind_address(config.bind_address)
-    config.remoting = _remoting(texts, warnings, 2 if config.enable_controller_in_namesrv else 1)
+    config.remoting = _remoting(texts, flags or {}, warnings, 2 if config.enable_controller_in_namesrv else 1)
     if config.enable_controller_in_namesrv:
         warnings = [each for each in warnings if not _is_about(each, name, CONTROLLER_ONLY)]
     home = os.path.join(environment.get("HOME") or os.path.expanduser("~"), "namesrv")
@@ -189,14 +231,14 @@ def load_controller(
     """
     environment = os.environ if environment is None else environment
     defaults = {"rocketmqHome": environment.get("ROCKETMQ_HOME")}
-    sections = (ControllerConfig, RemotingConfig)
+    sections = (ControllerConfig, RemotingConfig, TlsConfig)
     texts, warnings = _collect(data, name, flags or {}, defaults, sections, (BrokerConfig, NamesrvConfig))
     if embedded:
         warnings = [each for each in warnings if _is_about(each, name, CONTROLLER_ONLY)]
         texts.pop("listenPort", None)
     config = ControllerConfig.from_texts(texts)
     config.bind_address = bind_address(config.bind_address)
-    config.remoting = _remoting(texts, warnings, 2 if embedded else 1)
+    config.remoting = _remoting(texts, flags or {}, warnings, 2 if embedded else 1)
     home = environment.get("HOME") or os.path.expanduser("~")
     config.controller_store_path = os.path.abspath(
         config.controller_store_path or os.path.join(home, "DLedgerController")
@@ -261,7 +303,7 @@ def _collect(
         if key in seen:
             warnings.append(f"{where}: {key} stands in line {seen[key]} too; this line counts")
         seen[key] = line
-        if _is_a_plugins(key, value, plugin_keys):
+        if key not in known and _is_a_plugins(key, value, plugin_keys):
             continue
         if key not in known:
             warnings.append(f"{where}: {_judge_unknown(key, value, where, known, others)}")
@@ -271,7 +313,7 @@ def _collect(
             warnings.append(f"{where}: {key} has no effect: {reason}")
         texts[key] = (value, where)
     for key, value in flags.items():
-        if _is_a_plugins(key, value, plugin_keys):
+        if key not in known and _is_a_plugins(key, value, plugin_keys):
             continue
         if key not in known:
             raise ConfigError(f"flag {key}: {_judge_unknown(key, value, 'flag', known, others)}")
@@ -349,8 +391,8 @@ def _own_address(wildcard: str) -> str:
 
 def _sections(config: Config) -> list[Section]:
     if isinstance(config, BrokerConfig):
-        return [config, config.store, config.remoting, config.replication]
-    return [config, config.remoting]
+        return [config, config.store, config.remoting, config.remoting.tls, config.replication]
+    return [config, config.remoting, config.remoting.tls]
 
 
 def all_texts(config: Config) -> dict[str, str]:

@@ -25,6 +25,8 @@ from rocketha.errors import ConfigError
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 TEXT_CHARACTERS_MAX = 4096
+HIDDEN = "********"
+"""Stands for a secret."""
 
 _METADATA = "rocketha.key"
 _HUMP = re.compile("(?<=[a-z0-9])(?=[A-Z])")
@@ -52,6 +54,7 @@ class Key:
     live: bool = False  # may be changed by an update request while the process runs
     ours: bool = False  # Java does not know this key
     java_default: str = ""  # where it differs from ours
+    secret: bool = False  # shown to nobody
 
     @property
     def allowed(self) -> str:
@@ -70,6 +73,10 @@ class Key:
             if self.kind == "decimal"
             else (f"{noun} from {int(self.low)} to {int(self.high)}{unit}")
         )
+
+    def shown(self, value: Value) -> str:
+        """A value as people and tools may see it."""
+        return HIDDEN if self.secret and value else show(value)
 
     def parse(self, raw: str) -> Value:
         """The value, from its text.  Surrounding blanks do not count.
@@ -137,7 +144,7 @@ def choice(default: str, choices: Sequence[str], doc: str, **more: Any) -> Any:
 
 
 def _declare(key: Key) -> Any:
-    return attrs.field(default=key.default, metadata={_METADATA: key})
+    return attrs.field(default=key.default, metadata={_METADATA: key}, repr=not key.secret)
 
 
 def snake_case(name: str) -> str:
@@ -180,12 +187,12 @@ class Section:
             try:
                 values[attribute] = key.parse(raw)
             except ValueError as error:
-                raise ConfigError(f"{where}: {name}={clip(raw)!r} is refused, allowed is {error}") from None
+                raise ConfigError(f"{where}: {name}={clip(key.shown(raw))!r} is refused, allowed is {error}") from None
         return cls(**values)
 
     def as_texts(self) -> dict[str, str]:
         """Every key with its present value, as ``getBrokerConfig`` and ``getNamesrvConfig`` show it."""
-        return {name: show(getattr(self, attribute)) for name, (attribute, _) in self.declared().items()}
+        return {name: key.shown(getattr(self, attribute)) for name, (attribute, key) in self.declared().items()}
 
 
 def clip(raw: str, limit: int = 80) -> str:

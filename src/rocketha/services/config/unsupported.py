@@ -155,7 +155,7 @@ IGNORED: dict[str, str] = {
         "jRaftSnapshotIntervalSecs jRaftScanWaitTimeoutMs",
     ),
     **_because(
-        "TLS is chosen by the endpoint string (ssl:...)",
+        "how connections of clients are made is not configured here",
         "useTLS socksProxyConfig isScanAvailableNameSrv clientChannelMaxIdleTimeSeconds clientCloseSocketIfTimeout "
         "channelNotActiveInterval maxReconnectIntervalTimeSeconds enableReconnectForGoAway enableShutdownGracefully "
         "shutdownWaitTimeSeconds enableNetWorkFlowControl",

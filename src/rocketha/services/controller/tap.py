@@ -12,6 +12,7 @@ from twisted.python import usage
 
 from rocketha.observe import refusals
 from rocketha.observe.metrics import Registry
+from rocketha.protocols.network import Network
 from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
 from rocketha.services.controller import metrics as controller_metrics
@@ -19,6 +20,7 @@ from rocketha.services.controller.service import ControllerService
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.services.tls.network import TlsNetwork
 from rocketha.store.posix_disk import PosixDisk
 
 
@@ -47,27 +49,33 @@ class Options(ListenOptions):
     ]
 
     loaded: loading.Loaded[loading.ControllerConfig] | None = None
+    network: TlsNetwork | None = None
 
     def load(self) -> None:
         self.loaded = loading.load_controller(*self.file("controller.conf"), self.flags)
+        self.network = TlsNetwork(self.loaded.config.remoting.tls)
 
 
-def make_controller(loaded: loading.Loaded[loading.ControllerConfig], listen: list[str]) -> ControllerService:
+def make_controller(
+    loaded: loading.Loaded[loading.ControllerConfig], network: Network, listen: list[str]
+) -> ControllerService:
     """The controller of a configuration, on this machine's disk and clocks."""
-    return ControllerService(
-        loaded.config, Platform(disk=PosixDisk(), chance=random.SystemRandom()), listen, loaded.warnings
-    )
+    platform = Platform(disk=PosixDisk(), network=network, chance=random.SystemRandom())
+    return ControllerService(loaded.config, platform, listen, loaded.warnings)
 
 
 def makeService(options: Options) -> service.IService:
     """The controller of these options, with its status port if there is to be one."""
-    if options.loaded is None:
+    network = options.network
+    if options.loaded is None or network is None:
         raise usage.UsageError("the options were not parsed")
     whole = server_process(options)
-    controller = make_controller(options.loaded, options.listen)
+    network.setServiceParent(whole)
+    controller = make_controller(options.loaded, network, options.listen)
     if options.status is not None:
         metrics = Registry()
         install_process_metrics(metrics)
+        network.install(metrics)
         controller_metrics.install(metrics, controller)
         refusals.install(metrics, controller.refusals)
         StatusService(

@@ -20,6 +20,7 @@ from rocketha.services.learner.service import Learner, LearnerSettings
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.services.tls.network import TlsNetwork
 from rocketha.store.posix_disk import PosixDisk
 from rocketha.wire.crc import crc32
 
@@ -50,6 +51,7 @@ class Options(KeyOptions):
 
     loaded: loading.Loaded[loading.BrokerConfig] | None = None
     settings: LearnerSettings | None = None
+    network: TlsNetwork | None = None
 
     def load(self) -> None:
         if self["config"] is None and not self["master"] and "namesrvAddr" not in self.flags:
@@ -60,6 +62,7 @@ class Options(KeyOptions):
             split_address(self["master"])
             flags["haMasterAddress"] = self["master"]  # a slave must be told one; here the master is asked for it
         self.loaded = loading.load_broker(*self.file("broker.conf"), flags)
+        self.network = TlsNetwork(self.loaded.config.remoting.tls, listens=False)
         keys = self.loaded.config.replication
         keys.async_learner = True
         if self["controller-mode"]:  # who leads is asked nameservers: controllers need not be known
@@ -88,13 +91,17 @@ class Options(KeyOptions):
 
 def makeService(options: Options) -> service.IService:
     """The learner of these options, with its status port if there is to be one."""
-    if options.loaded is None or options.settings is None:
+    network = options.network
+    if options.loaded is None or options.settings is None or network is None:
         raise usage.UsageError("the options were not parsed")
-    learner = Learner(options.loaded.config, options.settings, Platform(disk=PosixDisk()), options.loaded.warnings)
+    platform = Platform(disk=PosixDisk(), network=network)
+    learner = Learner(options.loaded.config, options.settings, platform, options.loaded.warnings)
     whole = server_process(options)
+    network.setServiceParent(whole)
     if options.status is not None:
         metrics = Registry()
         install_process_metrics(metrics)
+        network.install(metrics)
         learner.install(metrics)
         StatusService(
             options.status, metrics, learner.healthy, learner.ready, refusals=learner.refusals

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet import defer
+from twisted.python.failure import Failure
 
 from rocketha.namesrv.budget import Budget
-from rocketha.protocols.endpoints import Dialer
+from rocketha.protocols.endpoints import Dialer, TlsFailed
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.services.controller.probes import reading_of
@@ -41,7 +42,10 @@ class Holders:
         self.asked = 0
 
     def serves(self, address: str, leads: bool, report: Callable[[bool], None]) -> None:
-        """Report whether a broker answers there, as a master where ``leads``; silence and refusal are a no."""
+        """Report whether a broker answers there, as a master where ``leads``.
+
+        Silence and refusal are a no, TLS that fails is a yes.
+        """
         question = address, leads
         waiting = self._waiting.get(question)
         now_s = self._reactor.seconds()
@@ -76,6 +80,8 @@ class Holders:
                 due.cancel()
             said = reading_of(result).leads if isinstance(result, Command) else None
             serves = said is not None and (said or not leads)
+            if isinstance(result, Failure) and result.check(TlsFailed):
+                serves = True  # somebody is there, and a certificate is no reason to give his name to another
             now_s = self._reactor.seconds()
             self._known = {each: told for each, told in self._known.items() if now_s - told[1] < REMEMBERED_S}
             self._known[question] = serves, now_s

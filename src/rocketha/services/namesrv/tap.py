@@ -23,6 +23,7 @@ from rocketha.services.namesrv.service import NameServerService
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.services.tls.network import TlsNetwork
 from rocketha.store.posix_disk import PosixDisk
 
 
@@ -43,6 +44,7 @@ class Options(ListenOptions):
 
     loaded: loading.Loaded[loading.NamesrvConfig] | None = None
     controller: loading.Loaded[loading.ControllerConfig] | None = None
+    network: TlsNetwork | None = None
 
     def load(self) -> None:
         """The name server's configuration, and the controller's where it lives in the same process."""
@@ -52,21 +54,25 @@ class Options(ListenOptions):
         theirs = loading.CONTROLLER_ONLY
         flags = {key: value for key, value in self.flags.items() if key not in theirs}
         self.loaded = loading.load_namesrv(data, name, flags)
+        self.network = TlsNetwork(self.loaded.config.remoting.tls)
         if not self.loaded.config.enable_controller_in_namesrv:
             loading.load_namesrv(data, name, self.flags)  # a flag for the controller is an error
             return
-        known = loading.ControllerConfig.declared().keys() | loading.RemotingConfig.declared().keys()
+        sections = loading.ControllerConfig, loading.RemotingConfig, loading.TlsConfig
+        known = {key for section in sections for key in section.declared()}
         flags = {key: value for key, value in self.flags.items() if key in known and key != "listenPort"}
         self.controller = loading.load_controller(data, name, flags, embedded=True)
 
 
 def makeService(options: Options) -> service.IService:
     """The name server of these options, with its status port if there is to be one."""
-    loaded = options.loaded
-    if loaded is None:
+    loaded, network = options.loaded, options.network
+    if loaded is None or network is None:
         raise usage.UsageError("the options were not parsed")
-    namesrv = NameServerService(loaded.config, Platform(disk=PosixDisk()), options.listen, loaded.warnings)
+    platform = Platform(disk=PosixDisk(), network=network)
+    namesrv = NameServerService(loaded.config, platform, options.listen, loaded.warnings)
     whole = server_process(options)
+    network.setServiceParent(whole)
     metrics = Registry()
     namesrv_metrics.install(metrics, namesrv)
     servers = [namesrv.refusals]
@@ -77,7 +83,7 @@ def makeService(options: Options) -> service.IService:
         from rocketha.services.controller import metrics as controller_metrics
         from rocketha.services.controller import tap as controller_tap
 
-        controller = controller_tap.make_controller(options.controller, [])
+        controller = controller_tap.make_controller(options.controller, network, [])
         controller_metrics.install(metrics, controller)
         inner.append(controller)
         checks.append(controller.ready)
@@ -85,6 +91,7 @@ def makeService(options: Options) -> service.IService:
     refusals.install(metrics, *servers)
     if options.status is not None:
         install_process_metrics(metrics)
+        network.install(metrics)
         healthy, ready = lambda: None, lambda: next(filter(None, (check() for check in checks)), None)
         StatusService(options.status, metrics, healthy, ready, refusals=servers[0]).setServiceParent(whole)
     for each in inner:

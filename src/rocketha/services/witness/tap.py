@@ -16,6 +16,7 @@ from rocketha.services.config.tap_options import ListenOptions
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.services.tls.network import TlsNetwork
 from rocketha.services.witness.service import Witness
 from rocketha.store.posix_disk import PosixDisk
 
@@ -43,21 +44,26 @@ class Options(ListenOptions):
     ]
 
     loaded: loading.Loaded[loading.BrokerConfig] | None = None
+    network: TlsNetwork | None = None
 
     def load(self) -> None:
         self.loaded = loading.load_witness(*self.file("broker.conf"), self.flags)
+        self.network = TlsNetwork(self.loaded.config.remoting.tls)
 
 
 def makeService(options: Options) -> service.IService:
     """The witness of these options, with its status port if there is to be one."""
-    if options.loaded is None:
+    network = options.network
+    if options.loaded is None or network is None:
         raise usage.UsageError("the options were not parsed")
-    platform = Platform(disk=PosixDisk(), chance=random.SystemRandom())
+    platform = Platform(disk=PosixDisk(), network=network, chance=random.SystemRandom())
     witness = Witness(options.loaded.config, platform, options.listen, options.loaded.warnings)
     whole = server_process(options)
+    network.setServiceParent(whole)
     if options.status is not None:
         metrics = Registry()
         install_process_metrics(metrics)
+        network.install(metrics)
         witness.install(metrics)
         StatusService(
             options.status, metrics, witness.healthy, witness.ready, refusals=witness.refusals

@@ -1,0 +1,259 @@
+"""The ports and connections of one process: in the clear, or under TLS, as ``tls.*`` says.
+
+Theory of operation.  A port takes both kinds of connections and tells them apart by their first byte
+(:mod:`rocketha.protocols.first_byte`).  The files are looked at once a second while a server runs.
+
+Without the extra ``rocketha[tls]`` whoever asks for TLS is refused, and a configuration that wants it does not start.
+Where nothing is configured the certificate is made when the first client asks for TLS: that costs nobody else anything.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib.util
+import ipaddress
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from twisted.application import service, strports
+from twisted.internet.interfaces import IProtocol
+
+from rocketha.errors import ConfigError, InvariantBroken, ensure
+from rocketha.observe.logging import lasting, make_logger
+from rocketha.observe.metrics import Registry
+from rocketha.observe.refusals import Refusals
+from rocketha.protocols.endpoints import client_endpoint, split_address
+from rocketha.protocols.first_byte import FirstBytePort, TlsMode
+from rocketha.services.config.tls import TlsConfig, words
+from rocketha.services.process.ticker import Ticker
+
+if TYPE_CHECKING:
+    from rocketha.services.tls.certificates import Credentials
+
+LOOK_S = 1.0
+"""Between two looks at the files."""
+EXPIRES_SOON = datetime.timedelta(days=14)
+NOT_INSTALLED = "TLS needs OpenSSL for Python, which is not installed: pip install 'rocketha[tls]'"
+
+
+def installed() -> bool:
+    """Whether the extra is."""
+    return all(importlib.util.find_spec(name) is not None for name in ("OpenSSL", "service_identity"))
+
+
+class ServerTls:
+    """TLS of the ports (:class:`rocketha.protocols.first_byte.Secured`).
+
+    :raises ConfigError: a file is missing or holds something else; the extra is missing.
+    """
+
+    def __init__(self, config: TlsConfig) -> None:
+        self._config = config
+        self._credentials: Credentials | None = None
+        self._problem = ""
+        self._factory: Any = None
+        if not installed():
+            self._problem = NOT_INSTALLED
+            if config.server_mode == "enforcing" or config.server_cert_path:
+                raise ConfigError(NOT_INSTALLED)
+        elif not config.test_server and not config.server_cert_path:
+            self._problem = "there is no tls.server.certPath, and tls.test.mode.enable is false"
+        elif config.server_cert_path or config.ciphers or config.protocols:
+            self._credentials = self._load()
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """Those in use; None: nobody has asked for TLS yet, or nobody can."""
+        return self._credentials
+
+    @property
+    def problem(self) -> str:
+        """See :class:`~rocketha.protocols.first_byte.Secured`."""
+        if self._credentials is None and not self._problem:
+            try:
+                self._credentials = self._load()
+            except ConfigError as problem:
+                self._problem = str(problem)
+        return self._problem
+
+    def _load(self) -> Credentials:
+        from rocketha.services.tls.certificates import Credentials, Side
+
+        config = self._config
+        return Credentials(
+            Side(
+                cert_path=config.server_cert_path,
+                key_path=config.server_key_path,
+                key_password=config.server_key_password,
+                trust_path=config.server_trust_cert_path,
+                demands=config.server_need_client_auth == "require",
+                self_made=config.test_server,
+                protocols=words(config.protocols),
+                ciphers=words(config.ciphers),
+            )
+        )
+
+    def secure(self, inner: Any, transport: Any, failed: Any) -> IProtocol:
+        """See :class:`~rocketha.protocols.first_byte.Secured`."""
+        from rocketha.protocols.tls_layer import accepting, secure_accepted
+
+        if self._factory is None:
+            ensure(self._credentials is not None, "TLS was offered without a certificate")
+            self._factory = accepting(self._credentials)  # type: ignore[arg-type]
+        return secure_accepted(self._factory, inner, transport, failed)
+
+
+class ClientTls:
+    """TLS of the connections that this process makes.
+
+    :raises ConfigError: as :class:`ServerTls`.
+    """
+
+    def __init__(self, config: TlsConfig) -> None:
+        if not installed():
+            raise ConfigError(NOT_INSTALLED)
+        from rocketha.services.tls.certificates import Credentials, Side
+
+        self._checks_host = config.client_auth_server and config.client_check_host
+        self.credentials = Credentials(
+            Side(
+                cert_path=config.client_cert_path,
+                key_path=config.client_key_path,
+                key_password=config.client_key_password,
+                trust_path=config.client_trust_cert_path,
+                protocols=words(config.protocols),
+                ciphers=words(config.ciphers),
+            )
+        )
+
+    def endpoint(self, reactor: Any, address: str, timeout_s: float) -> Any:
+        """As :func:`~rocketha.protocols.endpoints.client_endpoint`."""
+        from rocketha.protocols.tls_layer import TlsEndpoint, dialing
+
+        host = split_address(address)[0]
+        beneath = client_endpoint(reactor, address, timeout_s)
+        tls = dialing(self.credentials, None if _is_ip(host) else host)
+        return TlsEndpoint(reactor, beneath, tls, timeout_s, address, self._check(host))
+
+    def _check(self, host: str) -> Any:
+        if not self._checks_host:
+            return lambda connection: None
+        from service_identity import pyopenssl
+
+        check, text = (
+            (pyopenssl.verify_ip_address if _is_ip(host) else pyopenssl.verify_hostname),
+            host.partition("%")[0],
+        )
+        return lambda connection: check(connection, text)
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+class TlsNetwork(service.Service):
+    """The :class:`~rocketha.protocols.network.Network` of a server; while it runs it looks at its files.
+
+    :param listens: whether there are ports that may need a certificate.
+    :param reactor: keeps the time between two looks; the global one, taken at the start, where not given.
+    :param wall: the time of day, seconds since 1970.
+    :raises ConfigError: the configured files cannot be used.
+    """
+
+    def __init__(
+        self, config: TlsConfig, listens: bool = True, reactor: Any = None, wall: Callable[[], float] = time.time
+    ) -> None:
+        self.setName("tls")
+        self._mode = TlsMode(config.server_mode)
+        self._server = ServerTls(config) if listens else None
+        self._client = ClientTls(config) if config.enable else None
+        self._reactor = reactor
+        self._wall = wall
+        self._warned: dict[str, datetime.datetime] = {}
+        self._looks: Ticker | None = None
+        self._log = make_logger()
+
+    # -- the ports and the connections
+
+    def port(self, reactor: Any, description: str, factory: Any, refusals: Refusals) -> service.Service:
+        """See there; an endpoint string that brings TLS of its own (``ssl:``) is left to that."""
+        if self._server is None:
+            raise InvariantBroken("a port is opened by a network that was made without")
+        if not description.startswith("ssl:"):
+            factory = FirstBytePort(factory, self._mode, self._server, refusals)
+        return strports.service(description, factory, reactor)
+
+    def endpoint(self, reactor: Any, address: str, timeout_s: float) -> Any:
+        connect = client_endpoint if self._client is None else self._client.endpoint
+        return connect(reactor, address, timeout_s)
+
+    # -- the files
+
+    @property
+    def credentials(self) -> dict[str, Credentials]:
+        """Those in use, by the side that shows them."""
+        client = None if self._client is None else self._client.credentials
+        server = None if self._server is None else self._server.credentials
+        both = {"server": server, "client": client}
+        return {side: each for side, each in both.items() if each is not None}
+
+    def install(self, metrics: Registry) -> None:
+        """Register what there is to watch."""
+        metrics.ask_series(
+            "rocketha_tls_certificate_expires_seconds",
+            "Until when the own certificates are valid, since 1970.",
+            ("side",),
+            lambda: [((side,), each.expires.timestamp()) for side, each in self.credentials.items() if each.expires],
+        )
+        metrics.ask_series(
+            "rocketha_tls_reloads_total",
+            "How often changed files were taken.",
+            ("side",),
+            lambda: [((side,), each.changes) for side, each in self.credentials.items()],
+            "counter",
+        )
+        metrics.ask_series(
+            "rocketha_tls_files_broken",
+            "1: the files have changed and cannot be used, so the old ones are; the log says why.",
+            ("side",),
+            lambda: [((side,), int(bool(each.problem))) for side, each in self.credentials.items()],
+        )
+
+    def startService(self) -> None:
+        super().startService()
+        if self._reactor is None:
+            from twisted.internet import reactor
+
+            self._reactor = reactor
+        self._looks = Ticker(self._reactor, lasting(self._look, "a look at certificates"), LOOK_S)
+        self._looks.start()
+
+    def stopService(self) -> None:
+        super().stopService()
+        if self._looks is not None:
+            self._looks.stop()
+            self._looks = None
+
+    def _look(self) -> None:
+        for side, each in self.credentials.items():
+            if each.look():
+                if each.problem:
+                    self._log.error("tls {side}: the old files stay in use: {problem}", side=side, problem=each.problem)
+                else:
+                    self._log.info("tls {side}: the files have changed and are in use", side=side)
+            self._warn(side, each)
+
+    def _warn(self, side: str, credentials: Credentials) -> None:
+        expires = credentials.expires
+        if expires is None or self._warned.get(side) == expires:
+            return
+        left = expires - datetime.datetime.fromtimestamp(self._wall(), datetime.UTC)
+        if left < EXPIRES_SOON:
+            self._warned[side] = expires
+            until = expires.isoformat()
+            self._log.warn("tls {side}: the certificate is valid until {until}", side=side, until=until)

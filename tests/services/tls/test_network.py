@@ -1,0 +1,521 @@
+"""Ports and connections under TLS, on real sockets: who is served, who is refused and what is said about it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import ssl
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from OpenSSL import SSL
+from twisted.internet import defer, error, protocol, reactor, task, threads
+from twisted.trial.unittest import TestCase
+
+from rocketha.errors import ConfigError
+from rocketha.observe.refusals import Refusals
+from rocketha.protocols.endpoints import Dialer
+from rocketha.protocols.limits import Limits
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, ServerParts
+from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.services.config.tls import TlsConfig, check_tls
+from rocketha.services.tls import network
+from rocketha.services.tls.network import NOT_INSTALLED, TlsNetwork
+from rocketha.wire.remoting import Answer, Command, encode, request
+from tests.services.tls.authority import Authority, replace
+
+CODE = 4711
+
+
+class _Echo:
+    """Answers with what it was asked, so many times over."""
+
+    def connected(self, connection: RemotingProtocol) -> None:
+        """A connection is up."""
+
+    def disconnected(self, connection: RemotingProtocol, reason: str) -> None:
+        """It ended."""
+
+    def turn_ended(self) -> None:
+        """Nothing is staged."""
+
+    def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
+        self.turns = getattr(self, "turns", 0) + 1
+        return Answer(body=command.body * int(command.fields.get("times", "1")))
+
+
+class TlsCase(TestCase):
+    """A server and clients, each with a configuration of its own."""
+
+    def setUp(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(dir=self.mktemp_parent()))
+        self.authority = Authority(self.folder)
+        self.refusals = Refusals("test", reactor.seconds)  # type: ignore[attr-defined]
+        self.echo = _Echo()
+
+    def mktemp_parent(self) -> str:
+        parent = self.mktemp()
+        os.makedirs(parent)
+        return parent
+
+    def serve(self, limits: Limits | None = None, kind: str = "tcp", **keys: Any) -> str:
+        """A port with this configuration: its address."""
+        config = TlsConfig(**keys)
+        check_tls(config)
+        self.network = TlsNetwork(config)
+        parts = ServerParts(refusals=self.refusals)
+        self.factory = RemotingFactory(self.echo, reactor, limits, parts=parts)  # type: ignore[arg-type]
+        port: Any = self.network.port(reactor, f"{kind}:0:interface=127.0.0.1", self.factory, self.refusals)
+        port.startService()
+        self.addCleanup(port.stopService)
+        self.addCleanup(self.factory.close_all)
+        return f"127.0.0.1:{port._waitingForPort.result.getHost().port}"
+
+    def client(self, **keys: Any) -> RemotingClient:
+        """A client with this configuration; TLS unless it says otherwise."""
+        config = TlsConfig(**{"enable": True, **keys})
+        check_tls(config)
+        client = RemotingClient(Dialer(reactor, TlsNetwork(config).endpoint))
+        self.addCleanup(client.close)
+        return client
+
+    def certified(self, name: str = "server", *hosts: str) -> dict[str, str]:
+        certificate, key = self.authority.issue(name, *hosts)
+        return {"server_cert_path": certificate, "server_key_path": key}
+
+    def shows(self, authority: Authority | None = None, name: str = "client") -> dict[str, str]:
+        certificate, key = (authority or self.authority).issue(name)
+        return {"client_cert_path": certificate, "client_key_path": key}
+
+    @property
+    def trusting(self) -> dict[str, Any]:
+        return {"client_auth_server": True, "client_trust_cert_path": self.authority.trust}
+
+    def assert_ended(self, **causes: int) -> None:
+        self.assertEqual(dict(self.refusals.ended), causes)
+
+    @defer.inlineCallbacks
+    def refused(self, client: RemotingClient, address: str) -> Generator[Any, Any, str]:
+        """Why a request gets no answer."""
+        try:
+            yield client.request(address, CODE, body=b"hello", timeout_s=5)
+        except (error.ConnectError, error.ConnectionClosed) as problem:
+            return f"{type(problem).__name__}: {problem}"
+        raise AssertionError("it was served")
+
+    @defer.inlineCallbacks
+    def served(self, client: RemotingClient, address: str, times: int = 1) -> Generator[Any, Any, None]:
+        answer = yield client.request(address, CODE, {"times": str(times)}, b"hello", 20)
+        self.assertEqual(answer.body, b"hello" * times)
+
+
+class ModeTests(TlsCase):
+    """``tls.server.mode``, and a port without a certificate."""
+
+    @defer.inlineCallbacks
+    def test_each_mode_serves_whom_it_should(self) -> Generator[Any, Any, None]:
+        tls, plain = self.client(), self.client(enable=False)
+        for mode, serves_tls, serves_plain, ended in (
+            ("disabled", False, True, {"no_tls": 1}),
+            ("permissive", True, True, {}),
+            ("enforcing", True, False, {"tls_needed": 1}),
+        ):
+            self.refusals.ended.clear()
+            self.echo.turns = 0
+            address = self.serve(server_mode=mode)
+            for client, serves in ((tls, serves_tls), (plain, serves_plain)):
+                if serves:
+                    yield self.served(client, address)
+                else:
+                    yield self.refused(client, address)
+            self.assertEqual(dict(self.refusals.ended), ended, mode)
+            self.assertEqual(self.echo.turns, serves_tls + serves_plain, f"{mode}: who was refused reached the service")
+
+    @defer.inlineCallbacks
+    def test_a_port_without_openssl_says_what_is_missing(self) -> Generator[Any, Any, None]:
+        with mock.patch.object(network, "installed", lambda: False):
+            address = self.serve()
+            for keys in (
+                {"server_mode": "enforcing"},
+                {"server_cert_path": "/a", "server_key_path": "/b"},
+                {"enable": True},
+            ):
+                with self.assertRaisesRegex(ConfigError, r"rocketha\[tls\]"):
+                    TlsNetwork(TlsConfig(**keys))
+        yield self.served(self.client(enable=False), address)
+        yield self.refused(self.client(), address)
+        self.assert_ended(no_tls=1)
+        self.assertIn(NOT_INSTALLED, self.refusals.kinds()[0]["remark"])
+
+    @defer.inlineCallbacks
+    def test_one_byte_at_a_time(self) -> Generator[Any, Any, None]:
+        """However the handshake and the frames are cut."""
+        address = self.serve(**self.certified())
+        host, port = address.split(":")
+        context = SSL.Context(SSL.TLS_METHOD)
+
+        def talk() -> bytes:
+            with socket.create_connection((host, int(port)), 10) as plain:
+                plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connection = SSL.Connection(context, None)
+                connection.set_connect_state()
+                got, said = b"", False
+                while not got:
+                    try:
+                        if not said:
+                            connection.do_handshake()
+                            connection.send(_frame())
+                            said = True
+                        got = connection.recv(65536)
+                    except SSL.WantReadError:
+                        pass
+                    try:
+                        for byte in connection.bio_read(65536):
+                            plain.send(bytes((byte,)))
+                    except SSL.WantReadError:
+                        if not got:
+                            connection.bio_write(plain.recv(65536))
+                return got
+
+        got = yield threads.deferToThread(talk)
+        self.assertTrue(got.endswith(b"hello"))
+        self.assert_ended()
+
+    @defer.inlineCallbacks
+    def test_what_is_no_handshake_is_ended_and_said(self) -> Generator[Any, Any, None]:
+        address = self.serve(**self.certified())
+        host, port = address.split(":")
+        for junk in (
+            b"\x16",
+            b"\x16\x03\x01\x00\x04\xff\x00\x00\x00",
+            b"\x16" * 4000,
+            b"\x16\x03\x03\xff\xff" + bytes(70000),
+        ):
+            before = self.refusals.ended["tls_failed"]
+            yield threads.deferToThread(_throw, host, int(port), junk)
+            yield self.until(lambda: not self.factory.connections)
+            if len(junk) > 1:  # one byte alone, and then the end, is somebody who went away
+                self.assertEqual(self.refusals.ended["tls_failed"], before + 1, junk[:8])
+        yield self.served(self.client(), address)
+        self.assertEqual(self.flushLoggedErrors(), [])
+
+    @defer.inlineCallbacks
+    def test_behind_a_proxy_that_says_where_connections_come_from(self) -> Generator[Any, Any, None]:
+        """``haproxy:tcp:...``: what is no TCP transport goes on calling who looked at the first byte."""
+        address = self.serve(kind="haproxy:tcp", **self.certified())
+        host, port = address.split(":")
+        for context in (None, ssl.create_default_context(cafile=self.authority.trust)):
+            got = yield threads.deferToThread(_by_proxy, host, int(port), context)
+            self.assertEqual(got, b"\x16" * 300_000, context)
+        self.assert_ended()
+
+    @defer.inlineCallbacks
+    def until(self, condition: Any) -> Generator[Any, Any, None]:
+        for _ in range(500):
+            if condition():
+                return
+            yield task.deferLater(reactor, 0.01, lambda: None)  # type: ignore[arg-type]
+        raise AssertionError("it never came")
+
+
+def _frame(body: bytes = b"hello") -> bytes:
+    command = request(CODE, None, body)
+    command.opaque = 1
+    return encode(command)
+
+
+def _by_proxy(host: str, port: int, context: ssl.SSLContext | None) -> bytes:
+    """A request whose body looks like TLS from every read on, by a proxy: the answer's body."""
+    body = b"\x16" * 300_000
+    with socket.create_connection((host, port), 10) as plain:
+        plain.sendall(b"PROXY TCP4 192.0.2.1 192.0.2.2 1234 80\r\n")
+        connection = plain if context is None else context.wrap_socket(plain, server_hostname="localhost")
+        connection.sendall(_frame(body))
+        got = b""
+        while len(got) < len(body):
+            got += connection.recv(65536)
+        return got[-len(body) :]
+
+
+def _throw(host: str, port: int, data: bytes) -> None:
+    with socket.create_connection((host, port), 10) as connection:
+        try:
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(65536):
+                pass
+        except OSError:
+            return
+
+
+class CertificateTests(TlsCase):
+    """Who believes whom."""
+
+    @defer.inlineCallbacks
+    def test_a_client_believes_its_ca_and_the_names_in_the_certificate(self) -> Generator[Any, Any, None]:
+        address = self.serve(**self.certified())
+        yield self.served(self.client(**self.trusting), address)
+        yield self.served(self.client(**self.trusting), address.replace("127.0.0.1", "localhost"))
+        other = Authority(self.folder, "other")
+        strict = self.client(client_auth_server=True, client_trust_cert_path=other.trust)
+        why = yield self.refused(strict, address)
+        self.assertIn("certificate verify failed", why)
+        self.assertIn(f"TLS with {address}", why)
+
+    @defer.inlineCallbacks
+    def test_a_certificate_of_another_host_is_refused_unless_names_are_not_checked(self) -> Generator[Any, Any, None]:
+        address = self.serve(**self.certified("server", "broker.example"))
+        for dialed in (address, address.replace("127.0.0.1", "localhost")):
+            why = yield self.refused(self.client(**self.trusting), dialed)
+            self.assertIn("its certificate is not that of this host", why)
+        yield self.served(self.client(**self.trusting, client_check_host=False), address)
+
+    @defer.inlineCallbacks
+    def test_clients_show_certificates_where_they_must(self) -> Generator[Any, Any, None]:
+        trust = {"server_auth_client": True, "server_trust_cert_path": self.authority.trust}
+        stranger = Authority(self.folder, "stranger")
+        for wanted, without, with_other in (("require", False, False), ("optional", True, False)):
+            self.refusals.ended.clear()
+            mode = "enforcing" if wanted == "require" else "permissive"
+            address = self.serve(**self.certified(), **trust, server_need_client_auth=wanted, server_mode=mode)
+            yield self.served(self.client(**self.shows(), **self.trusting), address)
+            for keys, serves in ((self.trusting, without), (self.trusting | self.shows(stranger, "other"), with_other)):
+                if serves:
+                    yield self.served(self.client(**keys), address)
+                else:
+                    yield self.refused(self.client(**keys), address)
+            self.assert_ended(tls_failed=(not without) + (not with_other))
+
+    @defer.inlineCallbacks
+    def test_protocols_and_ciphers(self) -> Generator[Any, Any, None]:
+        older = {"protocols": "TLSv1.2"}
+        for keys, version, cipher in (
+            (older, "TLSv1.2", ""),
+            ({"protocols": "TLSv1.3"}, "TLSv1.3", ""),
+            ({}, "TLSv1.3", ""),
+            (
+                {"protocols": "TLSv1.2", "ciphers": "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"},
+                "TLSv1.2",
+                "ECDHE-ECDSA-AES256-GCM-SHA384",
+            ),
+            (
+                {"protocols": "TLSv1.2", "ciphers": "ECDHE-ECDSA-CHACHA20-POLY1305"},
+                "TLSv1.2",
+                "ECDHE-ECDSA-CHACHA20-POLY1305",
+            ),
+            ({"ciphers": "TLS_CHACHA20_POLY1305_SHA256"}, "TLSv1.3", "TLS_CHACHA20_POLY1305_SHA256"),
+        ):
+            address = self.serve(**self.certified(), **keys)
+            client = self.client()
+            yield self.served(client, address)
+            spoken = client._connections[address].transport.getHandle()
+            self.assertEqual(spoken.get_protocol_version_name(), version)
+            self.assertIn(cipher, spoken.get_cipher_name())
+        with self.assertRaisesRegex(ConfigError, "knows none"):
+            self.serve(**self.certified(), ciphers="NOT-A-CIPHER")
+
+
+class FileTests(TlsCase):
+    """Files that are wrong, and files that change."""
+
+    def test_what_cannot_be_used_stops_the_start(self) -> None:
+        certificate, key = self.authority.issue("server")
+        _, other_key = self.authority.issue("other")
+        junk = self.folder / "junk"
+        replace(junk, b"no certificate")
+        readable = self.folder / "readable"
+        replace(readable, Path(key).read_bytes())
+        readable.chmod(0o644)
+        missing = str(self.folder / "missing")
+        for given, says in (
+            ((missing, key), "cannot be read"),
+            ((certificate, missing), "cannot be read"),
+            ((str(junk), key), "no certificate in PEM"),
+            ((certificate, str(junk)), "no private key in PEM"),
+            ((certificate, other_key), "is not the key of the certificate"),
+            ((certificate, str(readable)), "others can read"),
+        ):
+            with self.assertRaisesRegex(ConfigError, says):
+                TlsNetwork(TlsConfig(server_cert_path=given[0], server_key_path=given[1]))
+        for trust, says in ((missing, "cannot be read"), (str(junk), "no certificate in PEM")):
+            with self.assertRaisesRegex(ConfigError, says):
+                TlsNetwork(TlsConfig(enable=True, client_auth_server=True, client_trust_cert_path=trust))
+
+    @defer.inlineCallbacks
+    def test_a_changed_file_is_taken_alone(self) -> Generator[Any, Any, None]:
+        """Java takes a certificate only together with its key; here each alone, once both fit."""
+        address = self.serve(
+            **self.certified(), server_auth_client=True, server_trust_cert_path=self.authority.trust,
+            server_need_client_auth="require",
+            server_mode="enforcing",
+        )  # fmt: skip
+        shows = self.shows()
+        old = self.client(**shows, **self.trusting)
+        yield self.served(old, address)
+        credentials = self.network.credentials["server"]
+        self.assertFalse(credentials.look(), "nothing has changed")
+
+        before = Path(self.folder / "server.crt").read_bytes(), Path(self.folder / "server.key").read_bytes()
+        self.authority.issue("server")
+        new = Path(self.folder / "server.crt").read_bytes(), Path(self.folder / "server.key").read_bytes()
+        replace(self.folder / "server.key", before[1])  # only the certificate is new
+        self.assertTrue(credentials.look())
+        self.assertIn("is not the key of", credentials.problem)
+        yield self.served(self.client(**shows, **self.trusting), address)
+        replace(self.folder / "server.key", new[1])
+        self.assertTrue(credentials.look())
+        self.assertEqual((credentials.problem, credentials.changes), ("", 1))
+        yield self.served(self.client(**shows, **self.trusting), address)
+
+        stranger = Authority(self.folder, "stranger")
+        replace(Path(self.authority.trust), Path(stranger.trust).read_bytes())
+        self.assertTrue(credentials.look())
+        yield self.refused(self.client(**shows), address)
+        yield self.served(self.client(**self.shows(stranger, "other")), address)
+        yield self.served(old, address)  # it is open since before
+
+    @defer.inlineCallbacks
+    def test_junk_leaves_what_was_there_and_is_told_once(self) -> Generator[Any, Any, None]:
+        address = self.serve(**self.certified())
+        good = Path(self.folder / "server.crt").read_bytes()
+        credentials = self.network.credentials["server"]
+        for junk in (b"", b"junk", good[: len(good) // 2], b"\0" * (2 << 20)):
+            replace(self.folder / "server.crt", junk)
+            credentials.look()
+            self.assertNotEqual(credentials.problem, "", junk[:8])
+            self.assertFalse(credentials.look(), "it was told")
+            yield self.served(self.client(**self.trusting), address)
+        os.unlink(self.folder / "server.crt")
+        self.assertTrue(credentials.look())
+        replace(self.folder / "server.crt", good)
+        self.assertTrue(credentials.look())
+        self.assertEqual(credentials.problem, "")
+        yield self.served(self.client(**self.trusting), address)
+
+
+class FlowTests(TlsCase):
+    """Much data, slow peers, and connections that end."""
+
+    @defer.inlineCallbacks
+    def test_large_answers_come_whole(self) -> Generator[Any, Any, None]:
+        address = self.serve(**self.certified())
+        client = self.client(**self.trusting)
+        wanted = [self.served(client, address, times) for times in (1, 4000, 1_000_000, 7, 2_000_000)]
+        yield defer.gatherResults(wanted, consumeErrors=True)
+        self.assert_ended()
+
+    @defer.inlineCallbacks
+    def test_one_read_is_one_turn(self) -> Generator[Any, Any, None]:
+        """Records of 16 KiB that came in one read are answered in one turn: one append, one write."""
+        address = self.serve(**self.certified())
+        client = self.client(**self.trusting)
+        yield self.served(client, address)
+        reads: list[int] = []
+        turns: list[int] = []
+        (connection,) = self.factory.connections.values()
+        layer = connection.transport
+        received, given = layer.dataReceived, connection.dataReceived
+        with (
+            mock.patch.object(layer, "dataReceived", lambda data: (reads.append(len(data)), received(data))),
+            mock.patch.object(connection, "dataReceived", lambda data: (turns.append(len(data)), given(data))),
+        ):
+            answer = yield client.request(address, CODE, None, b"x" * 1_000_000, 10)
+        self.assertEqual(len(answer.body), 1_000_000)
+        self.assertGreater(max(turns), 2 * 16384)
+        self.assertLessEqual(len(turns), len(reads))
+
+    @defer.inlineCallbacks
+    def test_an_end_after_the_end(self) -> Generator[Any, Any, None]:
+        """As of a TCP transport: nothing happens."""
+        address = self.serve(**self.certified())
+        client = self.client(**self.trusting)
+        yield self.served(client, address)
+        ended, (accepted,) = client._connections[address], self.factory.connections.values()
+        accepted.abort()
+        while not ended.closed:
+            yield task.deferLater(reactor, 0.01, lambda: None)  # type: ignore[arg-type]
+        for each in (ended, accepted):
+            each.abort()
+            each.transport.abortConnection()
+            each.transport.unregisterProducer()
+            each.transport.loseConnection()
+            each.transport.write(b"nobody reads this")
+        client.give_up(address)
+
+    @defer.inlineCallbacks
+    def test_who_does_not_read_is_ended(self) -> Generator[Any, Any, None]:
+        """What waits under TLS counts as what waits on a plain connection."""
+        limits = Limits(queued_bytes=1 << 20)
+        address = self.serve(limits, **self.certified())
+        client = self.client(**self.trusting)
+        connection = yield client.connect(address)
+        connection.transport.pauseProducing()
+        for _ in range(20):
+            connection.request(CODE, {"times": "1600000"}, b"hello", 30).addErrback(lambda _: None)
+        for _ in range(500):
+            if self.refusals.ended["unread_answers"]:
+                break
+            yield task.deferLater(reactor, 0.01, lambda: None)  # type: ignore[arg-type]
+        self.assert_ended(unread_answers=1)
+        connection.abort()
+
+    @defer.inlineCallbacks
+    def test_a_server_that_never_answers_the_handshake(self) -> Generator[Any, Any, None]:
+        silent: Any = reactor.listenTCP(0, _Silent(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.addCleanup(silent.stopListening)
+        client = self.client()
+        address = f"127.0.0.1:{silent.getHost().port}"
+        with self.assertRaises(error.ConnectError) as raised:
+            yield client.connect(address, 0.2)
+        self.assertIn("no handshake in time", str(raised.exception))
+        attempt = Dialer(reactor, TlsNetwork(TlsConfig(enable=True)).endpoint).endpoint(address, 5).connect(_Silent())
+        yield task.deferLater(reactor, 0.05, lambda: None)  # type: ignore[arg-type]
+        attempt.cancel()
+        with self.assertRaises(defer.CancelledError):
+            yield attempt
+
+    @defer.inlineCallbacks
+    def test_a_refused_connection_is_told_as_that(self) -> Generator[Any, Any, None]:
+        """Elections wait for it."""
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{held.getsockname()[1]}"
+            endpoint = TlsNetwork(TlsConfig(enable=True)).endpoint(reactor, address, 3)
+            with self.assertRaises(error.ConnectionRefusedError):
+                yield endpoint.connect(_Silent())
+
+    @defer.inlineCallbacks
+    def test_connections_in_every_order_of_ending_leave_nothing(self) -> Generator[Any, Any, None]:
+        address = self.serve(**self.certified())
+        for asked, ends in itertools.product((False, True), ("close", "abort", "server closes", "server aborts")):
+            client = self.client(**self.trusting)
+            connection = yield client.connect(address)
+            if asked:
+                yield self.served(client, address)
+            mine = list(self.factory.connections.values())
+            match ends:
+                case "close":
+                    connection.close()
+                case "abort":
+                    connection.abort()
+                case "server closes":
+                    [each.close() for each in mine]
+                case _:
+                    [each.abort() for each in mine]
+            for _ in range(500):
+                if not self.factory.connections and not client._factory.connections:
+                    break
+                yield task.deferLater(reactor, 0.01, lambda: None)  # type: ignore[arg-type]
+            self.assertEqual((self.factory.connections, client._factory.connections), ({}, {}), (asked, ends))
+        self.assert_ended()
+
+
+class _Silent(protocol.Factory):
+    """Accepts, and says nothing."""
+
+    noisy = False
+    protocol = protocol.Protocol
