@@ -90,6 +90,16 @@ class CheckTests(unittest.TestCase):
                 self.assertIn("it would not start", printed)
                 self.assertIn(reason, printed)
 
+    def test_certificates(self) -> None:
+        """Those that would stop the start; nothing else of the keys is looked at in vain."""
+        path = self.configuration(
+            "tls.server.certPath=/nowhere/a.crt\ntls.server.keyPath=/nowhere/a.key\nplugins=nobody\n"
+        )
+        status, text = self.check("-c", path)
+        self.assertEqual(status, 1)
+        self.assertIn("/nowhere/a.crt: cannot be read", text)
+        self.assertIn("nobody", text)
+
     def test_a_key_of_a_plugin_that_is_off(self) -> None:
         status, printed = self.check("-c", self.configuration("ticker.every_s = 3"))
         self.assertEqual(status, 0)

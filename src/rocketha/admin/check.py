@@ -23,6 +23,7 @@ from rocketha.services.config import loading
 from rocketha.services.config.checks import key_and_value, plugin_names
 from rocketha.services.features.checks import check_parts
 from rocketha.services.features.finding import Enabled, Found, built, distributions, enabled, file_of, installed
+from rocketha.services.tls.network import TlsNetwork
 from rocketha.testing import FakeContext
 
 OK, WRONG = 0, 1
@@ -73,6 +74,10 @@ def examine(path: str | None, flags: Mapping[str, str]) -> Report:
         return report
     report.warnings += loaded.warnings
     config = loaded.config
+    try:
+        TlsNetwork(config.remoting.tls)
+    except ConfigError as problem:
+        report.problems.append(str(problem))
     for name in plugin_names(config.plugins):
         try:
             (each,) = enabled([name], config.plugin_keys, report.found)

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Any
 from typing import Protocol as Interface
 
-from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory
+from twisted.internet.interfaces import IAddress, ILoggingContext, IProtocol, IProtocolFactory
 from twisted.internet.protocol import connectionDone
 from twisted.internet.tcp import Connection
 from twisted.python.failure import Failure
@@ -50,7 +50,7 @@ class Secured(Interface):
         """
 
 
-@implementer(IProtocolFactory)
+@implementer(IProtocolFactory, ILoggingContext)
 class FirstBytePort:
     """The factory of a port, before its own.
 
@@ -78,6 +78,10 @@ class FirstBytePort:
     def doStop(self) -> None:
         """Twisted: the port is closed."""
         self._factory.doStop()
+
+    def logPrefix(self) -> str:
+        """Twisted: for its log."""
+        return type(self._factory).__name__
 
     def choose(self, inner: Any, transport: Any, first: int) -> IProtocol | None:
         """Whom a connection with this first byte is for; None: it is refused, and ended."""

@@ -78,10 +78,12 @@ class _Plain(Protocol):
 
     :param ready: called when the handshake is over.
     :param failed: called with the reason if it fails.
+    :ivar ending: called when a connection ends whose handshake was over.
     """
 
     def __init__(self, inner: Any, ready: Callable[[], None], failed: Callable[[Failure], None]) -> None:
         self.inner = inner
+        self.ending: Callable[[], None] = lambda: None
         self._ready = ready
         self._failed = failed
         self._pieces: list[bytes] = []
@@ -142,6 +144,8 @@ class TlsLayer(TLSMemoryBIOProtocol):
         self.plain.give_on()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
+        if self.plain.shaken:
+            self.plain.ending()
         super().connectionLost(reason)
         self._lost = True
 
@@ -190,16 +194,43 @@ class _Accepting:
         return SSL.Connection(self._source.context, None)
 
 
+class Sessions:
+    """The last session with each server: the next connection takes it up, which spares both ends their signatures.
+
+    Only while the context is the same one: who is believed may change with another.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, tuple[SSL.Context, SSL.Session]] = {}
+
+    def take_up(self, name: str, context: SSL.Context, connection: SSL.Connection) -> None:
+        """Offer it on a new connection."""
+        made_by, session = self._of.get(name, (None, None))
+        if made_by is context and session is not None:
+            connection.set_session(session)
+
+    def keep(self, name: str, connection: SSL.Connection) -> None:
+        """Of a connection that ends: a server gives tickets when the handshake is over."""
+        session = connection.get_session()
+        if session is not None:
+            self._of[name] = connection.get_context(), session
+
+
 @implementer(IOpenSSLClientConnectionCreator)
 class _Dialing:
-    def __init__(self, source: Context, host: str | None) -> None:
+    def __init__(self, source: Context, host: str | None, name: str, sessions: Sessions) -> None:
         self._source = source
         self._host = host
+        self._name = name
+        self._sessions = sessions
 
     def clientConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
-        connection = SSL.Connection(self._source.context, None)
+        context = self._source.context
+        connection = SSL.Connection(context, None)
         if self._host is not None:
             connection.set_tlsext_host_name(self._host.encode("idna"))
+        self._sessions.take_up(self._name, context, connection)
+        tlsProtocol.plain.ending = lambda: self._sessions.keep(self._name, connection)
         return connection
 
 
@@ -208,12 +239,13 @@ def accepting(source: Context) -> TLSMemoryBIOFactory:
     return TLSMemoryBIOFactory(_Accepting(source), False, None)  # type: ignore[arg-type]
 
 
-def dialing(source: Context, host: str | None) -> TLSMemoryBIOFactory:
+def dialing(source: Context, host: str | None, name: str, sessions: Sessions) -> TLSMemoryBIOFactory:
     """Makes the TLS of connections to a server.
 
     :param host: its name, which it is told; None where it is known by its IP address.
+    :param name: by which its session is kept.
     """
-    return TLSMemoryBIOFactory(_Dialing(source, host), True, None)  # type: ignore[arg-type]
+    return TLSMemoryBIOFactory(_Dialing(source, host, name, sessions), True, None)  # type: ignore[arg-type]
 
 
 def secure_accepted(

@@ -13,11 +13,12 @@ from typing import Any
 from unittest import mock
 
 from OpenSSL import SSL
-from twisted.internet import defer, error, protocol, reactor, task, threads
+from twisted.internet import defer, error, protocol, reactor, task, tcp, threads
 from twisted.trial.unittest import TestCase
 
 from rocketha.errors import ConfigError
 from rocketha.observe.refusals import Refusals
+from rocketha.protocols import tls_layer
 from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, ServerParts
@@ -29,6 +30,8 @@ from rocketha.wire.remoting import Answer, Command, encode, request
 from tests.services.tls.authority import Authority, replace
 
 CODE = 4711
+CERTIFICATE_BYTES = 400
+"""Of the authority's, at least."""
 
 
 class _Echo:
@@ -395,6 +398,59 @@ class FileTests(TlsCase):
         self.assertTrue(credentials.look())
         self.assertEqual(credentials.problem, "")
         yield self.served(self.client(**self.trusting), address)
+
+
+class SessionTests(TlsCase):
+    """The second connection to a server costs neither end a signature."""
+
+    @defer.inlineCallbacks
+    def connected(self, client: RemotingClient, address: str) -> Generator[Any, Any, int]:
+        """Ask once, on a new connection: the bytes that the server wrote before its answer."""
+        written: list[int] = []
+        real = tls_layer.eager_write
+
+        def count(transport: Any, data: bytes) -> bool:
+            if isinstance(transport, tcp.Server):
+                written.append(len(data))
+            return real(transport, data)
+
+        with mock.patch.object(tls_layer, "eager_write", count):
+            yield self.served(client, address)
+        client.give_up(address)
+        for _ in range(500):
+            if not self.factory.connections and not client._factory.connections:
+                break
+            yield task.deferLater(reactor, 0.01, lambda: None)  # type: ignore[arg-type]
+        return written[0]
+
+    @defer.inlineCallbacks
+    def test_taken_up(self) -> Generator[Any, Any, None]:
+        for protocols in ("TLSv1.2", "TLSv1.3"):
+            trust = {"server_auth_client": True, "server_trust_cert_path": self.authority.trust}
+            keys = {**self.certified(), **trust, "server_need_client_auth": "optional", "protocols": protocols}
+            address = self.serve(**keys)
+            client = self.client(**self.trusting, **self.shows(), protocols=protocols)
+            first = yield self.connected(client, address)
+            second = yield self.connected(client, address)
+            third = yield self.connected(client, address)
+            self.assertLess(second, first - CERTIFICATE_BYTES, f"{protocols}: the server sent its certificate again")
+            self.assertLess(third, first - CERTIFICATE_BYTES, protocols)
+            self.authority.issue("server")
+            self.network.credentials["server"].look()
+            fourth = yield self.connected(client, address)
+            self.assertGreater(
+                fourth, second + CERTIFICATE_BYTES, f"{protocols}: a session outlived the server's certificate"
+            )
+        self.assert_ended()
+
+    @defer.inlineCallbacks
+    def test_a_host_is_checked_all_the_same(self) -> Generator[Any, Any, None]:
+        address = self.serve(**self.certified("server", "127.0.0.1"))
+        client = self.client(**self.trusting)
+        yield self.connected(client, address)
+        yield self.connected(client, address)
+        why = yield self.refused(client, address.replace("127.0.0.1", "localhost"))
+        self.assertIn("its certificate is not that of this host", why)
 
 
 class FlowTests(TlsCase):

@@ -113,8 +113,10 @@ class ClientTls:
     def __init__(self, config: TlsConfig) -> None:
         if not installed():
             raise ConfigError(NOT_INSTALLED)
+        from rocketha.protocols.tls_layer import Sessions
         from rocketha.services.tls.certificates import Credentials, Side
 
+        self._sessions = Sessions()
         self._checks_host = config.client_auth_server and config.client_check_host
         self.credentials = Credentials(
             Side(
@@ -133,7 +135,7 @@ class ClientTls:
 
         host = split_address(address)[0]
         beneath = client_endpoint(reactor, address, timeout_s)
-        tls = dialing(self.credentials, None if _is_ip(host) else host)
+        tls = dialing(self.credentials, None if _is_ip(host) else host, address, self._sessions)
         return TlsEndpoint(reactor, beneath, tls, timeout_s, address, self._check(host))
 
     def _check(self, host: str) -> Any:
