@@ -22,6 +22,9 @@ BROKERS ?= 3
 CONTROLLERS ?= 3
 # Who elects the master: controller, or dledger (the brokers themselves; another RUN_DIR, or an unused one)
 MODE ?= controller
+# Everything under TLS, with certificates of its own in RUN_DIR/pki: make run SECURE=1
+SECURE ?=
+PKI = $(RUN_DIR)/pki
 # More flags for rocketha-cluster, for example RUN_FLAGS="--http 8088"
 RUN_FLAGS ?=
 
@@ -43,6 +46,10 @@ $(VENV)/.stamp-run: $(VENV)/.stamp-python setup.cfg setup.py pyproject.toml src/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
+$(VENV)/.stamp-tls: $(VENV)/.stamp-run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[tls]'
+	@touch $@
+
 $(VENV)/.stamp-test: $(VENV)/.stamp-run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@
@@ -53,12 +60,16 @@ install: $(VENV)/.stamp-run
 # ---- run
 
 .PHONY: run
-run: $(VENV)/.stamp-run
+run: $(if $(SECURE),$(PKI)/cluster.properties,$(VENV)/.stamp-run)
 	@mkdir -p $(RUN_DIR)
 	@exec $(BIN)/twistd --nodaemon --pidfile= --logger rocketha.observe.logging.console_observer \
 		rocketha-cluster --data $(RUN_DIR) --host $(HOST) \
 		--brokers $(BROKERS) --mode $(MODE) $(if $(filter dledger,$(MODE)),,--controllers $(CONTROLLERS)) --namesrv-port $(NAMESRV_PORT) \
-		--broker-port $(BROKER_PORT) --controller-port $(CONTROLLER_PORT) $(RUN_FLAGS)
+		--broker-port $(BROKER_PORT) --controller-port $(CONTROLLER_PORT) $(if $(SECURE),--set tls.config.file=$(abspath $(PKI))/cluster.properties) $(RUN_FLAGS)
+
+$(PKI)/cluster.properties: | $(VENV)/.stamp-tls
+	@test -e $(PKI)/ca.crt || $(BIN)/rocketha pki init $(PKI) >/dev/null
+	@$(BIN)/rocketha pki issue $(PKI) cluster --host $(HOST) --host 127.0.0.1 --host localhost
 
 # ---- test
 

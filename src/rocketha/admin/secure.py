@@ -8,9 +8,8 @@ from typing import Any
 
 from rocketha.protocols.endpoints import Dialer
 from rocketha.services.config.loading import load_tls
+from rocketha.services.config.tls import ENVIRONMENT
 from rocketha.services.tls.network import ClientTls
-
-ENVIRONMENT = "ROCKETHA_TLS"
 
 
 def add_tls_argument(parser: argparse.ArgumentParser) -> None:

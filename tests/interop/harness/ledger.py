@@ -53,8 +53,10 @@ class Load(LineProcess):
 
     main = "Load"
 
-    def __init__(self, namesrvs: str, folder: Path, name: str = "load", *, host: Host = LOOPBACK) -> None:
-        super().__init__(name, folder)
+    def __init__(
+        self, namesrvs: str, folder: Path, name: str = "load", *, host: Host = LOOPBACK, flags: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(name, folder, flags)
         self.namesrvs = namesrvs
         self.prefix = host.prefix
         self._runs = 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import errno
 import itertools
+import os
 import pathlib
 import signal
 import types
@@ -19,12 +21,15 @@ from rocketha.errors import ConfigError, DiskFailure
 from rocketha.namesrv.route_table import Broker, BrokerKey
 from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.network import InTheClear
+from rocketha.services.broker import tap as broker_tap
 from rocketha.services.cluster import tap as cluster_tap
 from rocketha.services.cluster.group import GroupService
 from rocketha.services.cluster.layout import Layout, Plan, adopt, begin_first, check_directory, check_ledgers
 from rocketha.services.cluster.member import Member
 from rocketha.services.cluster.switches import Switches, why
+from rocketha.services.controller import tap as controller_tap
 from rocketha.services.process.platform import Platform
+from rocketha.services.tls.authority import Authority
 from rocketha.store.posix_disk import PosixDisk
 
 
@@ -149,8 +154,6 @@ class OptionTests(SynchronousTestCase):
 
     def test_every_process_understands_its_flags(self) -> None:
         """The commands of a group parse what it calls them with."""
-        from rocketha.services.broker import tap as broker_tap
-        from rocketha.services.controller import tap as controller_tap
 
         layout = self.layout("--brokers", "2", "--controllers", "3", "--log-level", "debug")
         for plan in layout.broker_plans():
@@ -485,6 +488,40 @@ class MemberTests(SynchronousTestCase):
         self.assertEqual(len(self.told), 2)
         self.assertRegex(self.told[0], r"  controller-1 can not be started: \[Errno 11\] Resource temporarily unavail")
         self.assertRegex(self.told[1], r"  controller-1 \(pid \d+\) is started$")
+
+
+class TlsTests(SynchronousTestCase):
+    """A group under TLS: every process has the same files, and the person is told which."""
+
+    def setUp(self) -> None:
+        self.pki = os.path.join(self.mktemp(), "pki")
+        authority = Authority.make(self.pki, "ca", datetime.datetime.now(datetime.UTC), 10)
+        authority.issue("all", ["127.0.0.1"], None, datetime.datetime.now(datetime.UTC), 5)
+        self.file = os.path.join(self.pki, "all.properties")
+
+    def test_every_process_has_it(self) -> None:
+        options = parsed(
+            "--data", self.mktemp(), "--brokers", "2", "--controllers", "1", "--set", f"tls.config.file={self.file}"
+        )
+        assert options.layout is not None and options.network is not None
+        self.assertEqual(sorted(options.network.credentials), ["client", "server"])
+        for plan in options.layout.broker_plans():
+            broker: Any = broker_tap.Options()
+            broker.parseOptions(list(plan.arguments[1:]))
+            self.assertEqual(broker.loaded.config.remoting.tls, options.broker.config.remoting.tls)
+        for plan in options.layout.controller_plans():
+            controller = controller_tap.Options()
+            controller.parseOptions(list(plan.arguments[1:]))
+            assert controller.loaded is not None
+            self.assertEqual(controller.loaded.config.remoting.tls, options.broker.config.remoting.tls)
+
+    def test_no_password_among_arguments(self) -> None:
+        """Anybody on the machine reads those: passwords are taken from files alone."""
+        flag = ["--set", "tls.client.keyPassword=opensesame"]
+        for options in (cluster_tap.Options(), broker_tap.Options()):
+            with self.assertRaisesRegex(usage.UsageError, "in a file") as raised:
+                options.parseOptions(flag)
+            self.assertNotIn("opensesame", str(raised.exception))
 
 
 class StartTests(SynchronousTestCase):

@@ -27,7 +27,7 @@ from rocketha.protocols.network import Network
 from rocketha.services.cluster import layout as cluster_layout
 from rocketha.services.cluster.layout import Layout, Plan
 from rocketha.services.cluster.member import Member
-from rocketha.services.cluster.service import command_name, tell_terminal
+from rocketha.services.cluster.service import command_name, tell_terminal, tls_lines
 from rocketha.services.cluster.switches import Switches
 from rocketha.services.namesrv.service import NameServerService
 from rocketha.services.process.fatal import end_process
@@ -232,6 +232,7 @@ class GroupService(service.MultiService):
         lines += [
             f"  {'data':13} {os.path.join(os.path.relpath(layout.data), '')}: {found}; logs in {logs}",
             "try it in another shell",
+            *tls_lines(layout.broker.remoting.tls),
             f"  {command} send --namesrv {namesrv} TopicTest hello",
             f"  {command} receive --namesrv {namesrv} TopicTest --from first",
             f"  kill -9 {self.members[master].pid}    # the master: see who takes over",

@@ -20,6 +20,7 @@ import rocketha
 from rocketha.broker.names import NO_SEND_TOPICS, SYSTEM_TOPIC_PREFIX
 from rocketha.observe.logging import lasting
 from rocketha.services.broker.service import BrokerService
+from rocketha.services.config.tls import DEFAULT_FILE, ENVIRONMENT, TlsConfig
 from rocketha.services.namesrv.service import NameServerService
 from rocketha.services.process.fatal import end_process
 from rocketha.services.process.status import StatusService
@@ -125,6 +126,7 @@ class ClusterService(service.MultiService):
             f"  data        {os.path.join(self._data, '')}: {self._state()}",
             f"  log         {self._log}",
             "try it in another shell",
+            *tls_lines(self.broker.config.remoting.tls),
             f"  {command} send --namesrv {namesrv} TopicTest hello",
             f"  {command} receive --namesrv {namesrv} TopicTest --from first",
             "Ctrl-C stops it",
@@ -152,6 +154,13 @@ class ClusterService(service.MultiService):
             self._waiting = None
         for child in reversed(list(self)):
             yield defer.maybeDeferred(child.stopService)
+
+
+def tls_lines(tls: TlsConfig) -> list[str]:
+    """What the command needs to be told before it connects; nothing where all is in the clear."""
+    if not tls.enable or tls.config_file in ("", DEFAULT_FILE):
+        return []
+    return [f"  export {ENVIRONMENT}={os.path.relpath(tls.config_file)}"]
 
 
 def command_name() -> str:

@@ -68,6 +68,9 @@ Config = BrokerConfig | NamesrvConfig | ControllerConfig
 CONTROLLER_ONLY = frozenset(ControllerConfig.declared()) - frozenset(NamesrvConfig.declared())
 """Keys that in a file for both are the controller's alone."""
 
+SECRETS = frozenset(name for name, (_, key) in TlsConfig.declared().items() if key.secret)
+"""Keys whose values nobody else may see."""
+
 _S = TypeVar("_S", BrokerConfig, NamesrvConfig, ControllerConfig)
 
 

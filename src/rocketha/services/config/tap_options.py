@@ -43,6 +43,8 @@ class KeyOptions(usage.Options):
             key, value = key_and_value(pair)
         except ConfigError as problem:
             raise usage.UsageError(str(problem)) from None
+        if any(key.endswith(secret) for secret in loading.SECRETS):  # of all brokers of a group, or of one
+            raise usage.UsageError(f"--set {key}: everybody sees the arguments of a process; let it stand in a file")
         self.flags[key] = value
 
     opt_s = opt_set

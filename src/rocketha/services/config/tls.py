@@ -19,6 +19,8 @@ from rocketha.services.config.checks import check_plain_path
 from rocketha.services.config.settings import Section, choice, flag, show, text
 
 DEFAULT_FILE = "/etc/rocketmq/tls.properties"
+ENVIRONMENT = "ROCKETHA_TLS"
+"""Names the file of the ``rocketha`` command's own connections."""
 PROTOCOLS = ("TLSv1.2", "TLSv1.3")
 FILE_IS_WEAKEST = frozenset(("tls.server.mode", "tls.enable"))
 """Keys that Java does not read from ``tls.config.file``."""
