@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import trustme
 from OpenSSL import SSL
 from twisted.internet import defer, error, protocol, reactor, task, tcp, threads
 from twisted.trial.unittest import TestCase
@@ -292,6 +293,20 @@ class CertificateTests(TlsCase):
                 else:
                     yield self.refused(self.client(**keys), address)
             self.assert_ended(tls_failed=(not without) + (not with_other))
+
+    @defer.inlineCallbacks
+    def test_an_authority_that_is_no_root(self) -> Generator[Any, Any, None]:
+        """Each certificate in a trust file is believed, as by Java, whether the one above it is there or not."""
+        root = trustme.CA()
+        middle = root.create_child_ca()
+        issued = middle.issue_cert("127.0.0.1")
+        paths = {name: self.folder / name for name in ("middle.pem", "below.crt", "below.key")}
+        replace(paths["middle.pem"], middle.cert_pem.bytes())
+        replace(paths["below.crt"], issued.cert_chain_pems[0].bytes())
+        replace(paths["below.key"], issued.private_key_pem.bytes())
+        address = self.serve(server_cert_path=str(paths["below.crt"]), server_key_path=str(paths["below.key"]))
+        client = self.client(client_auth_server=True, client_trust_cert_path=str(paths["middle.pem"]))
+        yield self.served(client, address)
 
     @defer.inlineCallbacks
     def test_protocols_and_ciphers(self) -> Generator[Any, Any, None]:
