@@ -18,7 +18,6 @@ from typing import Protocol as Interface
 
 from twisted.internet.interfaces import IAddress, ILoggingContext, IProtocol, IProtocolFactory
 from twisted.internet.protocol import connectionDone
-from twisted.internet.tcp import Connection
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -131,8 +130,8 @@ class _FirstByte:
             chosen = self._chosen = self._port.choose(self._inner, self._transport, data[0])
             if chosen is None:
                 self._chosen = _NOBODY
-            elif isinstance(self._transport, Connection):
-                self._transport.protocol = chosen
+            else:
+                self._transport.protocol = chosen  # a TCP transport calls that from now on, others still us
         self._chosen.dataReceived(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:

@@ -83,7 +83,8 @@ class TlsCase(TestCase):
         """A client with this configuration; TLS unless it says otherwise."""
         config = TlsConfig(**{"enable": True, **keys})
         check_tls(config)
-        client = RemotingClient(Dialer(reactor, TlsNetwork(config).endpoint))
+        self.clients = TlsNetwork(config)
+        client = RemotingClient(Dialer(reactor, self.clients.endpoint))
         self.addCleanup(client.close)
         return client
 
@@ -441,8 +442,8 @@ class SessionTests(TlsCase):
     @defer.inlineCallbacks
     def test_taken_up(self) -> Generator[Any, Any, None]:
         for protocols in ("TLSv1.2", "TLSv1.3"):
-            trust = {"server_auth_client": True, "server_trust_cert_path": self.authority.trust}
-            keys = {**self.certified(), **trust, "server_need_client_auth": "optional", "protocols": protocols}
+            believed = {"server_auth_client": True, "server_trust_cert_path": self.authority.trust}
+            keys = {**self.certified(), **believed, "server_need_client_auth": "optional", "protocols": protocols}
             address = self.serve(**keys)
             client = self.client(**self.trusting, **self.shows(), protocols=protocols)
             first = yield self.connected(client, address)
@@ -453,6 +454,13 @@ class SessionTests(TlsCase):
             self.authority.issue("server")
             self.network.credentials["server"].look()
             fourth = yield self.connected(client, address)
+            fifth = yield self.connected(client, address)
+            self.assertLess(fifth, fourth - CERTIFICATE_BYTES, protocols)
+            trust = Path(self.authority.trust)
+            replace(trust, trust.read_bytes() + b"\n")
+            self.assertTrue(self.clients.credentials["client"].look())
+            sixth = yield self.connected(client, address)
+            self.assertGreater(sixth, fifth + CERTIFICATE_BYTES, f"{protocols}: a session outlived the client's trust")
             self.assertGreater(
                 fourth, second + CERTIFICATE_BYTES, f"{protocols}: a session outlived the server's certificate"
             )
@@ -533,6 +541,18 @@ class FlowTests(TlsCase):
             yield task.deferLater(reactor, 0.01, lambda: None)  # type: ignore[arg-type]
         self.assert_ended(unread_answers=1)
         connection.abort()
+
+    @defer.inlineCallbacks
+    def test_an_end_does_not_wait_for_the_peer(self) -> Generator[Any, Any, None]:
+        """Who reads nothing any more never says that it heard of the end."""
+        address = self.serve(**self.certified())
+        client = self.client(**self.trusting)
+        yield self.served(client, address)
+        client._connections[address].transport.tcp.pauseProducing()
+        (accepted,) = self.factory.connections.values()
+        accepted.close()
+        yield task.deferLater(reactor, 0.5, lambda: None)  # type: ignore[arg-type]
+        self.assertEqual(self.factory.connections, {})
 
     @defer.inlineCallbacks
     def test_a_server_that_never_answers_the_handshake(self) -> Generator[Any, Any, None]:
