@@ -90,6 +90,20 @@ MUTANTS = [
         "free = True",
     ),
     Mutant(
+        "a split vote is waited out",
+        "elections.py",
+        "elections",
+        "if message.reject and core.config.pre_vote:",
+        "if False:",
+    ),
+    Mutant(
+        "after a split vote all stand again at once",
+        "elections.py",
+        "elections",
+        "self._rank = sum(1 for each in others if each < core.id)",
+        "self._rank = 0",
+    ),
+    Mutant(
         "a leader's order is passed on to who is reached late",
         "elections.py",
         "elections",

@@ -7,6 +7,7 @@ import itertools
 from twisted.trial import unittest
 
 from rocketha.raft.config import RaftConfig, Role
+from rocketha.raft.elections import HURRY_TICKS
 from rocketha.raft.memory_storage import MemoryStorage
 from rocketha.raft.messages import FORCED, Entry, EntryKind, HardState, Kind, Message
 from rocketha.raft.node import RaftNode
@@ -283,6 +284,63 @@ class ElectionTests(unittest.SynchronousTestCase):
         cluster.tick(1, "1")
         self.assertEqual(cluster.node("1").role, Role.FOLLOWER)
         self.assertEqual(cluster.node("1").term, cluster.node("2").term)
+
+
+class SplitTests(unittest.SynchronousTestCase):
+    """Two that stand in one term."""
+
+    def split(self, count: int = 3, **settings: object) -> Cluster:
+        """A group whose leader 1 is silent, and whose others have just asked one another for votes, all at once."""
+        cluster = Cluster(count, **settings)
+        cluster.elect("1")
+        cluster.tick(1)
+        cluster.isolate("1")
+        others = [each for each in cluster.servers if each != "1"]
+        for each in others:
+            for _ in range(20):
+                cluster.node(each)._core.promised_ticks = 0
+                cluster.node(each)._elections.elapsed += 1
+        for each in others:
+            cluster.node(each).campaign()
+        cluster.settle()
+        return cluster
+
+    def test_the_next_election_is_soon(self) -> None:
+        """A quarter of a second later, not 1 to 2 s; the one whose turn it is first wins."""
+        for count in (3, 5):
+            for seed in range(20):
+                cluster = self.split(count, seed=seed)
+                others = [each for each in cluster.servers if each != "1"]
+                terms = {cluster.node(each).term for each in others}
+                self.assertEqual((cluster.leader(), terms), ("1", {2}), "they are no split")
+                cluster.tick(2 * HURRY_TICKS + 1, *others)
+                self.assertEqual(cluster.leader(), "2")
+
+    def test_without_pre_votes_they_wait(self) -> None:
+        """Members in Java's protocol: one who cannot win would raise the term again and again."""
+        cluster = self.split(pre_vote=False)
+        cluster.tick(3 * HURRY_TICKS, "2", "3")
+        self.assertEqual({cluster.node(each).role for each in "23"}, {Role.CANDIDATE})
+
+    def test_who_cannot_win_lets_the_winner_be(self) -> None:
+        """One that was refused since another won hears of that, or its pre-vote is refused; the term stays."""
+        cluster = Cluster(5)
+        cluster.elect("1")
+        cluster.tick(1)
+        cluster.isolate("1")
+        for each in "2345":
+            cluster.node(each)._elections.elapsed += 20
+            cluster.node(each)._core.promised_ticks = 0
+        cluster.node("5").campaign()
+        cluster.settle()
+        self.assertEqual(cluster.leader(), "5")
+        term = cluster.node("5").term
+        late = Message(Kind.VOTE_ANSWER, "3", "2", term, reject=True)
+        cluster.node("2")._core.role = Role.CANDIDATE
+        cluster.node("2").step(late)
+        cluster.cut = {("5", "2")}
+        cluster.tick(15, "2", "3", "4", "5")
+        self.assertEqual((cluster.leader(), {cluster.node(each).term for each in "2345"}), ("5", {term}))
 
 
 class RefusedTests(unittest.SynchronousTestCase):

@@ -13,6 +13,10 @@ Pure.  ::
 **Leader stickiness**: whoever heard its leader within ``election_ticks`` refuses pre-votes and ignores votes, so that a
 node that was cut off, or voted out, disturbs nobody (D7).  It ends at once when the leader's port refuses a connection:
 the process is gone.  Then the followers campaign one after the other, in the order of their ids, some 30 ms apart.
+
+**Split votes**: two that stand in one term refuse each other, and where a third one is silent neither has lost yet.  So
+a candidate that is refused stands again in that order, too, and not an election time later.  Pre-votes see to it that
+one who cannot win disturbs nobody by that; a group without them waits.
 """
 
 from __future__ import annotations
@@ -29,7 +33,8 @@ REFUSED_JITTER_MS = 10
 """After a refused connection: 10-20 ms for the first id, 40-50 ms for the second, and so on."""
 
 HURRY_TICKS = 2
-"""An election that failed after a refused connection is tried again after so many ticks, or one more, a rank.
+"""An election that failed after a refused connection, or because two stood in one term, is tried again after so many
+ticks, or one more, a rank.
 
 Twice as many for each term that was tried: where votes take longer than that (slow links, slow disks) a candidate would
 else leave each of its terms before it can win it.
@@ -87,9 +92,21 @@ class Elections:
         chance, ticks = self._core.random, self._core.config.election_ticks
         self.elapsed = 0
         if self._hurry:
-            self.timeout = (HURRY_TICKS * (1 + self._rank) << self._stood) + chance.randrange(2)
+            self.timeout = self._turn_ticks()
         else:
             self.timeout = chance.randrange(ticks, 2 * ticks)
+
+    def _turn_ticks(self) -> int:
+        """Until it is this node's turn, among those who all know that there is no leader."""
+        return (HURRY_TICKS * (1 + self._rank) << self._stood) + self._core.random.randrange(2)
+
+    def _line_up(self) -> None:
+        """From now on it is one's turn after the other's, in the order of ids."""
+        core = self._core
+        self._hurry = core.config.election_ticks
+        self._stood = 0
+        others = [each for each in core.voting_peers() if each not in (core.leader_id, *core.members.witnesses)]
+        self._rank = sum(1 for each in others if each < core.id)
 
     @property
     def sticky(self) -> bool:
@@ -242,9 +259,17 @@ class Elections:
         core = self._core
         if message.kind == Kind.VOTE_ANSWER:
             if core.role is Role.CANDIDATE:
+                if message.reject and core.config.pre_vote:
+                    self._refused()
                 self._count(message.sender, not message.reject, message.context == UNSURE)
         elif core.role is Role.PRE_CANDIDATE and (message.reject or message.term == core.term + 1):
             self._count(message.sender, not message.reject, message.context == UNSURE)
+
+    def _refused(self) -> None:
+        """Another one may stand in this term."""
+        if not self._hurry:
+            self._line_up()
+        self.timeout = min(self.timeout, self.elapsed + self._turn_ticks())
 
     def take_leadership(self, message: Message) -> None:
         """The leader asks this node to succeed it at once."""
@@ -278,9 +303,6 @@ class Elections:
         core.leader_gone = True  # also on who may not stand: its vote may be the one that is needed
         if not core.electable:
             return 0
-        self._hurry = core.config.election_ticks
-        self._stood = 0
-        others = [each for each in core.voting_peers() if each not in (core.leader_id, *core.members.witnesses)]
-        self._rank = sum(1 for each in others if each < core.id)
+        self._line_up()
         self.timeout = min(self.timeout, self.elapsed + HURRY_TICKS + self._rank)  # should the driver's call not come
         return REFUSED_DELAY_MS + REFUSED_RANK_MS * self._rank + core.random.randrange(REFUSED_JITTER_MS)
