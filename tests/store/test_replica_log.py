@@ -928,6 +928,13 @@ class MeaningTests(unittest.TestCase):
             self.assertEqual(dispatcher._meaning(block), (wanted.tags_code, wanted.keys))
             dispatcher._meaning(b"TAGS\1a\2UNIQ_KEY\1u9\2\2")
 
+    def test_an_empty_key_beside_what_is_remembered(self) -> None:
+        """It is none, as for Java and for our master, also where the rest of the properties was seen before."""
+        store = MessageStore(memory(), ROOT, SMALL, HOST)
+        dispatcher = Dispatcher(store.log, store.queues, store.index, store.deleted_topics, SMALL)
+        self.assertEqual(dispatcher._meaning(b"TAGS\1a\2UNIQ_KEY\1u9\2"), (97, ("u9", "T#a")))
+        self.assertEqual(dispatcher._meaning(b"TAGS\1a\2UNIQ_KEY\1\2"), (97, ("T#a",)))
+
     def test_java_bytes_make_javas_queues_and_index(self) -> None:
         """A Java 5.5.0 broker's log, cut anywhere: its own consume queues and index, byte for byte."""
         from tests.store.test_java_files import CONFIG, LATER_MS, JavaFilesTests

@@ -215,7 +215,7 @@ class Dispatcher:
         """
         at = properties.find(_UNIQUE)
         stop = properties.find(2, at + _UNIQUE_BYTES)
-        if at < 0 or stop < 0 or (at and properties[at - 1] != 2):
+        if at < 0 or stop <= at + _UNIQUE_BYTES or (at and properties[at - 1] != 2):  # none, or an empty one
             return self._whole_meaning(properties)
         known = self._rests.get(properties[:at] + properties[stop:])
         if known is None:
@@ -228,9 +228,9 @@ class Dispatcher:
             return 0, ()
 
     def _remember_rest(self, properties: bytes, at: int, stop: int) -> _Rest | None:
-        """See that nothing but the one unique key, neither empty nor the last piece, is needed besides the rest."""
+        """See that nothing but the one unique key, which is not the last piece, is needed besides the rest."""
         rest = properties[:at] + properties[stop:]
-        if stop <= at + _UNIQUE_BYTES or properties_wire.KEYS.encode() in rest or _UNIQUE in rest:
+        if properties_wire.KEYS.encode() in rest or _UNIQUE in rest:
             return None
         if len(self._rests) >= _REMEMBERED_MAX:
             self._rests.clear()
