@@ -119,6 +119,29 @@ class FailedSyncTests(unittest.TestCase):
                 self.whole(disk, 40, f"sync {number}, seed {seed}")
         self.assertGreater(failed, SEEDS)
 
+    def test_of_any_step_of_queues(self) -> None:
+        """Each step of a round of upkeep in turn, while queues get their first files.  A file that was made, and could
+        not be written then, is found by the next round: its name has to be on the disk when that has synced, since
+        after a clean stop nobody doubts it."""
+        failed = 0
+        for number in range(1, 40):
+            disk = memory_disk(number)
+            store = open_store(disk)
+            for each in range(12):
+                store.append([[message(each, queue_id=each % 4)]], NOW_MS + each)
+            flush(store)
+            disk.fail_at(number, errno.ENOSPC)
+            try_upkeep(store, NOW_MS + 100_000)
+            failed += disk.operations >= number
+            disk.heal()
+            for turn in range(2):
+                try_upkeep(store, NOW_MS + 200_000 + 100_000 * turn)
+            queues = {path for path in disk._names if "/consumequeue" in path}
+            self.assertEqual(len([path for path in queues if path.endswith("/" + "0" * 20)]), 4)
+            self.assertEqual(queues - disk._durable_names.keys(), set(), f"step {number}")
+            self.assertEqual(verify(store), [])
+        self.assertGreater(failed, 20)
+
     def test_what_cannot_be_read_back_holds_the_queues_up(self) -> None:
         """A failed sync, and then the entries cannot be read to be written again: no flush before they can."""
         disk = memory_disk()

@@ -211,9 +211,10 @@ class QueueTable:
             if thorough:
                 self._disk.sync_all(files, directories)
 
-        return Job(
-            "queues", run, lambda: self._apply(writes, files, directories, thorough), lambda _: self._fail(writes)
-        )
+        def apply() -> None:
+            self._apply(writes, files, directories, thorough)
+
+        return Job("queues", run, apply, lambda _: self._fail(writes, directories))
 
     def _write(self, write: _Write, files: dict[str, None], directories: dict[str, None]) -> None:
         file_size = write.queue.files.file_size
@@ -259,12 +260,14 @@ class QueueTable:
         self._unsynced_directories = {} if thorough else directories
         self._remove_deleted()
 
-    def _fail(self, writes: list[_Write]) -> None:
+    def _fail(self, writes: list[_Write], directories: dict[str, None]) -> None:
         """Nothing is known to be written: the tails stay, the next job writes them again.
 
         So it does what earlier jobs wrote and none synced: after a sync that failed, the next one succeeds without it.
+        The names of files that were made are still to be synced: the next job finds the files.
         """
         self._busy = False
+        self._unsynced_directories = directories
         for write in writes:
             bases = write.queue.files.bases
             bases.extend(base for base in write.made if not bases or base > bases[-1])
