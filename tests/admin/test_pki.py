@@ -38,7 +38,19 @@ class PkiTests(SynchronousTestCase):
 
     def test_what_it_makes_can_be_used_as_it_is(self) -> None:
         self.pki("init", self.folder)
-        self.pki("issue", self.folder, "a", "--host", "127.0.0.1", "--host", "a.example", "--as", "broker:broker-a:2")
+        self.pki(
+            "issue",
+            self.folder,
+            "a",
+            "--host",
+            "127.0.0.1",
+            "--host",
+            "a.example",
+            "--host",
+            "127.0.0.1",
+            "--as",
+            "broker:broker-a:2",
+        )
         text = f"tls.config.file={self.folder / 'a.properties'}\n".encode()
         tls = loading.load_broker(text, environment={"HOME": "/nowhere"}).config.remoting.tls
         self.assertEqual((tls.server_mode, tls.enable, tls.server_need_client_auth), ("enforcing", True, "optional"))

@@ -116,7 +116,7 @@ class Authority:
             raise ConfigError(f"{days} days: the authority itself ends on {ends}")
         key = ec.generate_private_key(ec.SECP256R1())
         public = key.public_key()
-        names: list[x509.GeneralName] = [_general(host) for host in hosts]
+        names: list[x509.GeneralName] = [_general(host) for host in dict.fromkeys(hosts)]
         if identity is not None:
             names.append(x509.UniformResourceIdentifier(identity.uri))
         builder = (
