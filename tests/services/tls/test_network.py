@@ -498,10 +498,16 @@ class FlowTests(TlsCase):
         (connection,) = self.factory.connections.values()
         layer = connection.transport
         received, given = layer.dataReceived, connection.dataReceived
-        with (
-            mock.patch.object(layer, "dataReceived", lambda data: (reads.append(len(data)), received(data))),
-            mock.patch.object(connection, "dataReceived", lambda data: (turns.append(len(data)), given(data))),
-        ):
+
+        def read(data: bytes) -> None:
+            reads.append(len(data))
+            received(data)
+
+        def turn(data: bytes) -> None:
+            turns.append(len(data))
+            given(data)
+
+        with mock.patch.object(layer, "dataReceived", read), mock.patch.object(connection, "dataReceived", turn):
             answer = yield client.request(address, CODE, None, b"x" * 1_000_000, 10)
         self.assertEqual(len(answer.body), 1_000_000)
         self.assertGreater(max(turns), 2 * 16384)
