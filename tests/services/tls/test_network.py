@@ -117,6 +117,14 @@ class TlsCase(TestCase):
         answer = yield client.request(address, CODE, {"times": str(times)}, b"hello", 20)
         self.assertEqual(answer.body, b"hello" * times)
 
+    @defer.inlineCallbacks
+    def until(self, condition: Any) -> Generator[Any, Any, None]:
+        for _ in range(500):
+            if condition():
+                return
+            yield task.deferLater(reactor, 0.01, lambda: None)  # type: ignore[arg-type]
+        raise AssertionError("it never came")
+
 
 class ModeTests(TlsCase):
     """``tls.server.mode``, and a port without a certificate."""
@@ -217,14 +225,6 @@ class ModeTests(TlsCase):
             got = yield threads.deferToThread(_by_proxy, host, int(port), context)
             self.assertEqual(got, b"\x16" * 300_000, context)
         self.assert_ended()
-
-    @defer.inlineCallbacks
-    def until(self, condition: Any) -> Generator[Any, Any, None]:
-        for _ in range(500):
-            if condition():
-                return
-            yield task.deferLater(reactor, 0.01, lambda: None)  # type: ignore[arg-type]
-        raise AssertionError("it never came")
 
 
 def _frame(body: bytes = b"hello") -> bytes:
@@ -433,10 +433,7 @@ class SessionTests(TlsCase):
         with mock.patch.object(tls_layer, "eager_write", count):
             yield self.served(client, address)
         client.give_up(address)
-        for _ in range(500):
-            if not self.factory.connections and not client._factory.connections:
-                break
-            yield task.deferLater(reactor, 0.01, lambda: None)  # type: ignore[arg-type]
+        yield self.until(lambda: not self.factory.connections and not client._factory.connections)
         return written[0]
 
     @defer.inlineCallbacks
@@ -521,8 +518,7 @@ class FlowTests(TlsCase):
         yield self.served(client, address)
         ended, (accepted,) = client._connections[address], self.factory.connections.values()
         accepted.abort()
-        while not ended.closed:
-            yield task.deferLater(reactor, 0.01, lambda: None)  # type: ignore[arg-type]
+        yield self.until(lambda: ended.closed)
         for each in (ended, accepted):
             each.abort()
             each.transport.abortConnection()
@@ -541,10 +537,7 @@ class FlowTests(TlsCase):
         connection.transport.pauseProducing()
         for _ in range(20):
             connection.request(CODE, {"times": "1600000"}, b"hello", 30).addErrback(lambda _: None)
-        for _ in range(500):
-            if self.refusals.ended["unread_answers"]:
-                break
-            yield task.deferLater(reactor, 0.01, lambda: None)  # type: ignore[arg-type]
+        yield self.until(lambda: self.refusals.ended["unread_answers"])
         self.assert_ended(unread_answers=1)
         connection.abort()
 
@@ -603,10 +596,7 @@ class FlowTests(TlsCase):
                     [each.close() for each in mine]
                 case _:
                     [each.abort() for each in mine]
-            for _ in range(500):
-                if not self.factory.connections and not client._factory.connections:
-                    break
-                yield task.deferLater(reactor, 0.01, lambda: None)  # type: ignore[arg-type]
+            yield self.until(lambda client=client: not self.factory.connections and not client._factory.connections)
             self.assertEqual((self.factory.connections, client._factory.connections), ({}, {}), (asked, ends))
         self.assert_ended()
 

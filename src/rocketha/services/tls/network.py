@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime
 import importlib.util
-import ipaddress
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from rocketha.errors import ConfigError, InvariantBroken, ensure
 from rocketha.observe.logging import lasting, make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.observe.refusals import Refusals
-from rocketha.protocols.endpoints import client_endpoint, split_address
+from rocketha.protocols.endpoints import client_endpoint, literal_host, split_address
 from rocketha.protocols.first_byte import FirstBytePort, TlsMode
 from rocketha.services.config.tls import TlsConfig, words
 from rocketha.services.process.ticker import Ticker
@@ -133,29 +132,19 @@ class ClientTls:
         """As :func:`~rocketha.protocols.endpoints.client_endpoint`."""
         from rocketha.protocols.tls_layer import TlsEndpoint, dialing
 
-        host = split_address(address)[0]
+        host, ip = split_address(address)[0], literal_host(address)
         beneath = client_endpoint(reactor, address, timeout_s)
-        tls = dialing(self.credentials, None if _is_ip(host) else host, address, self._sessions)
-        return TlsEndpoint(reactor, beneath, tls, timeout_s, address, self._check(host))
+        tls = dialing(self.credentials, host if ip is None else None, address, self._sessions)
+        return TlsEndpoint(reactor, beneath, tls, timeout_s, address, self._check(host, ip))
 
-    def _check(self, host: str) -> Any:
+    def _check(self, host: str, ip: str | None) -> Any:
         if not self._checks_host:
             return lambda connection: None
         from service_identity import pyopenssl
 
-        check, text = (
-            (pyopenssl.verify_ip_address if _is_ip(host) else pyopenssl.verify_hostname),
-            host.partition("%")[0],
-        )
-        return lambda connection: check(connection, text)
-
-
-def _is_ip(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True
+        if ip is None:
+            return lambda connection: pyopenssl.verify_hostname(connection, host)
+        return lambda connection: pyopenssl.verify_ip_address(connection, ip)
 
 
 class TlsNetwork(service.Service):
