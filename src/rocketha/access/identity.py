@@ -1,8 +1,8 @@
 """Who a process is, as its certificate says: a URI among the names in it.
 
 Pure.  ``rocketha://CLUSTER/broker/NAME/ID`` is a broker by name and id, without the id any replica of that name;
-likewise ``controller/ID``, ``nameserver/NAME``, ``operator/NAME`` and ``client/NAME``.  Characters that mean something
-in a URI are quoted.
+likewise ``controller/ID``, ``nameserver/NAME``, ``operator/NAME`` and ``client/NAME``.  A CLUSTER of ``*`` is every
+one: controllers and nameservers may serve several.  Characters that mean something in a URI are quoted.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import attrs
 from rocketha.errors import ConfigError
 
 SCHEME = "rocketha://"
+EVERY = "*"
+"""In place of a cluster's name."""
 NAME_CHARACTERS_MAX = 255
 ID_MAX = (1 << 63) - 1
 
@@ -41,6 +43,14 @@ class Identity:
     part: Part
     name: str
     number: int | None = None
+
+    def belongs_to(self, cluster: str) -> bool:
+        """Whether it is something in this cluster."""
+        return EVERY in (cluster, self.cluster) or cluster == self.cluster
+
+    def __str__(self) -> str:
+        words = [self.part.value, self.name] + ([] if self.number is None else [str(self.number)])
+        return f"{'/'.join(words)} of {self.cluster}"
 
     @property
     def uri(self) -> str:
