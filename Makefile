@@ -22,7 +22,7 @@ BROKERS ?= 3
 CONTROLLERS ?= 3
 # Who elects the master: controller, or dledger (the brokers themselves; another RUN_DIR, or an unused one)
 MODE ?= controller
-# Everything under TLS, with certificates of its own in RUN_DIR/pki: make run SECURE=1
+# Everything under TLS, each process with an identity of its own, from an authority in RUN_DIR/pki: make run SECURE=1
 SECURE ?=
 PKI = $(RUN_DIR)/pki
 # More flags for rocketha-cluster, for example RUN_FLAGS="--http 8088"
@@ -60,16 +60,17 @@ install: $(VENV)/.stamp-run
 # ---- run
 
 .PHONY: run
-run: $(if $(SECURE),$(PKI)/cluster.properties,$(VENV)/.stamp-run)
+run: $(if $(SECURE),$(PKI)/.made,$(VENV)/.stamp-run)
 	@mkdir -p $(RUN_DIR)
 	@exec $(BIN)/twistd --nodaemon --pidfile= --logger rocketha.observe.logging.console_observer \
 		rocketha-cluster --data $(RUN_DIR) --host $(HOST) \
 		--brokers $(BROKERS) --mode $(MODE) $(if $(filter dledger,$(MODE)),,--controllers $(CONTROLLERS)) --namesrv-port $(NAMESRV_PORT) \
-		--broker-port $(BROKER_PORT) --controller-port $(CONTROLLER_PORT) $(if $(SECURE),--set tls.config.file=$(abspath $(PKI))/cluster.properties) $(RUN_FLAGS)
+		--broker-port $(BROKER_PORT) --controller-port $(CONTROLLER_PORT) $(if $(SECURE),--tls $(PKI)) $(RUN_FLAGS)
 
-$(PKI)/cluster.properties: | $(VENV)/.stamp-tls
-	@test -e $(PKI)/ca.crt || $(BIN)/rocketha pki init $(PKI) >/dev/null
-	@$(BIN)/rocketha pki issue $(PKI) cluster --host $(HOST) --host 127.0.0.1 --host localhost
+$(PKI)/.made: | $(VENV)/.stamp-tls
+	@$(BIN)/rocketha pki cluster $(PKI) --host $(HOST) --host 127.0.0.1 --host localhost \
+		--brokers $(BROKERS) $(if $(filter dledger,$(MODE)),,--controllers $(CONTROLLERS))
+	@touch $@
 
 # ---- test
 

@@ -65,6 +65,9 @@ class Master:
     def introduced(self, connection: MasterHaProtocol, hello: SlaveHello, epoch: int) -> None:
         """Nobody is, on a classic link."""
 
+    def may_follow(self, connection: MasterHaProtocol) -> bool:
+        return True
+
     def is_replica(self, connection: MasterHaProtocol) -> bool:
         return True
 

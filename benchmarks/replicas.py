@@ -7,6 +7,8 @@ alone        an ASYNC_MASTER whose slave is never started
 async, sync  with one slave; a SYNC_MASTER's sends wait for two copies
 set2, set3   so many replicas under three controllers of the same side, allAckInSyncStateSet: a send waits for all of
              them, as a smaller SyncStateSet takes none (minInSyncReplicas)
+open         a broker alone, for the next one
+secured      a broker alone under TLS, which takes signed requests of users who may do what they ask (ACL 2)
 ledger3      three in DLedger mode: a send waits for a majority; with ledger3b Java's leader pushes batches
 
 Each round begins new brokers on empty disks and drives each row with the Java load client: ``sync64`` are 64 threads of
@@ -37,9 +39,9 @@ from tests.interop.harness.controllers import ReplicaGroup
 from tests.interop.harness.ledgers import LedgerGroup
 from tests.interop.harness.pairs import ClassicPair
 from tests.interop.harness.processes import NotReady, end_all
-from tests.interop.harness.roles import JavaBroker, OurNamesrv, Role, _Broker
+from tests.interop.harness.roles import BROKERS, JavaBroker, OurNamesrv, Role, _Broker
 
-from benchmarks import rows
+from benchmarks import rows, secured
 from benchmarks.ha_catch_up_brokers import SETTINGS
 
 START_S = 240
@@ -94,7 +96,23 @@ def in_ledger_mode(side: str, folder: Path, *, batched: bool = False) -> Brokers
     return Brokers(group.await_master(), group.followers(), [], namesrv.address)
 
 
+def single(side: str, folder: Path, *, secure: bool = False) -> Brokers:
+    """A broker that nobody copies."""
+    namesrv = OurNamesrv("namesrv", folder / "namesrv")
+    broker = BROKERS[side](folder / "broker", namesrv, SETTINGS)
+    as_measured((broker,))
+    if secure:
+        secured.apply(side, folder, namesrv, broker)
+    namesrv.start()
+    broker.start()
+    if secure:
+        secured.make_user(broker.address)
+    return Brokers(broker, [], [], namesrv.address)
+
+
 KINDS: dict[str, Callable[[str, Path], Brokers]] = {
+    "open": single,
+    "secured": partial(single, secure=True),
     "alone": partial(classic, slave=False),
     "async": classic,
     "sync": partial(classic, sync=True),
@@ -103,7 +121,7 @@ KINDS: dict[str, Callable[[str, Path], Brokers]] = {
     "ledger3": in_ledger_mode,
     "ledger3b": partial(in_ledger_mode, batched=True),
 }
-RATIOS = (("sync", "async"), ("async", "alone"), ("set3", "set2"), ("ledger3", "async"))
+RATIOS = (("secured", "open"), ("sync", "async"), ("async", "alone"), ("set3", "set2"), ("ledger3", "async"))
 AGAINST = {"ledger3": ("ledger3", "ledger3b")}
 """Java's kinds that ours is compared with; its own by default."""
 
@@ -136,6 +154,7 @@ def measure(side: str, kind: str, folder: Path, given: argparse.Namespace) -> di
         return {row: one(f"{side} {kind}", row, brokers, home, given) for row in given.rows}
     finally:
         end_all()
+        secured.forget()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.access.identity import Identity, Part
 from rocketha.admin import pki
+from rocketha.errors import ConfigError
 from rocketha.services.config import loading
 from rocketha.services.tls.authority import look
 from rocketha.services.tls.network import TlsNetwork
@@ -56,7 +57,7 @@ class PkiTests(SynchronousTestCase):
         self.assertEqual((tls.server_mode, tls.enable, tls.server_need_client_auth), ("enforcing", True, "optional"))
         self.assertEqual(sorted(TlsNetwork(tls).credentials), ["client", "server"])
         issued = look(str(self.folder / "a.crt"))
-        self.assertEqual(issued.identity, Identity("DefaultCluster", Part.BROKER, "broker-a", 2))
+        self.assertEqual(issued.identities, (Identity("DefaultCluster", Part.BROKER, "broker-a", 2),))
         self.assertEqual(issued.hosts, ["127.0.0.1", "a.example"])
         for name in ("ca.key", "a.key"):
             self.assertEqual(stat.S_IMODE(os.stat(self.folder / name).st_mode), 0o600)
@@ -70,11 +71,42 @@ class PkiTests(SynchronousTestCase):
         self.pki("renew", self.folder, "a", "--days", 30)
         after = {name: look(str(self.folder / f"{name}.crt")) for name in ("a", "b")}
         self.assertEqual(after["b"], before["b"])
-        self.assertEqual((after["a"].hosts, after["a"].identity), (before["a"].hosts, before["a"].identity))
+        self.assertEqual((after["a"].hosts, after["a"].identities), (before["a"].hosts, before["a"].identities))
         self.assertNotEqual(after["a"].serial, before["a"].serial)
         self.assertLess(after["a"].ends, before["a"].ends)
         self.pki("renew", self.folder)
         self.assertNotEqual(look(str(self.folder / "b.crt")).serial, before["b"].serial)
+
+    def test_a_whole_cluster(self) -> None:
+        """Each process is what it will be configured to be, and nobody else."""
+        self.pki("cluster", self.folder, "--brokers", 2, "--controllers", 1, "--host", "127.0.0.1")
+        found = {path.stem: look(str(path)).identities for path in self.folder.glob("*.crt")}
+        self.assertEqual(
+            {
+                name: [each.uri.removeprefix("rocketha://DefaultCluster/") for each in who]
+                for name, who in found.items()
+            },
+            {
+                "ca": [],
+                "cluster": ["nameserver/cluster", "operator/cluster"],
+                "operator": ["operator/operator"],
+                "broker-1": ["broker/broker-a"],
+                "broker-2": ["broker/broker-a"],
+                "controller-1": ["controller/n1"],
+            },
+        )
+        for name, part in (("cluster", Part.NAMESERVER), ("controller-1", Part.CONTROLLER), ("broker-1", Part.BROKER)):
+            network = TlsNetwork(loading.load_tls(str(self.folder / f"{name}.properties")))
+            network.must_be(part)
+            for wrong in ({"part": Part.CLIENT}, {"part": part, "name": "x"}, {"part": part, "cluster": "d"}):
+                with self.assertRaisesRegex(ConfigError, "the certificate says"):
+                    network.must_be(**wrong)
+        before = look(str(self.folder / "ca.crt")).serial
+        self.pki("cluster", self.folder)
+        self.assertEqual(look(str(self.folder / "ca.crt")).serial, before, "the authority is made once")
+        self.assertIn(
+            Identity("DefaultCluster", Part.BROKER, "broker-a"), look(str(self.folder / "cluster.crt")).identities
+        )
 
     def test_shown(self) -> None:
         self.pki("init", self.folder, "--name", "ours")

@@ -163,7 +163,7 @@ class Renewed(InteropCase):
         folder = self.folder / "pki"
         now = datetime.datetime.now(datetime.UTC)
         authority = CertificateAuthority.make(str(folder), "one", now, 100)
-        everybody = authority.issue("everybody", ["127.0.0.1", "localhost"], None, now, 30)
+        everybody = authority.issue("everybody", ["127.0.0.1", "localhost"], (), now, 30)
         other = CertificateAuthority.make(str(self.folder / "other"), "two", now, 100)
         trust = folder / "ca.crt"
         remoting.tls = ssl.create_default_context(cafile=str(trust))

@@ -191,6 +191,9 @@ class Owner:
         if self.refuses_hello:
             raise RemoteProtocolError(self.refuses_hello)
 
+    def may_follow(self, connection: MasterHaProtocol) -> bool:
+        return True
+
     def is_replica(self, connection: MasterHaProtocol) -> bool:
         return self.known
 

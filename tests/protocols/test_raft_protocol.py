@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -702,6 +703,49 @@ class SecretTests(SynchronousTestCase):
             protocol.dataReceived(make(challenge))
             self.assertTrue(transport.disconnecting)
             self.assertEqual((heard.events, heard.messages), ([], []))
+
+
+class IdentityTests(SynchronousTestCase):
+    """Where identities are demanded, who shows another one is refused at either end: the group never hears of it."""
+
+    def meet(self, dialer_vouches: bool, port_vouches: bool) -> tuple[RaftProtocol, RaftProtocol]:
+        self.accepting, self.dialing, self.refusals = Heard(), Heard(), Refusals("both", float)
+        asked: list[tuple[str, str]] = []
+
+        def vouches(answer: bool) -> Callable[[object, str, str], bool]:
+            return lambda transport, host, member: asked.append((host, member)) or answer
+
+        port = RaftPort(
+            attrs.evolve(IDENTITY, id="n1", vouches=vouches(port_vouches)), self.accepting, refusals=self.refusals
+        )
+        reactor, identity = Reactor(), attrs.evolve(IDENTITY, vouches=vouches(dialer_vouches))
+        peers = RaftPeers(Dialer(reactor), identity, self.dialing, chance(), refusals=self.refusals)
+        self.addCleanup(peers.stop)
+        peers.set_addresses({"n1": "127.0.0.1:1001"})
+        dialer, acceptor = reactor.tcpClients[-1][2].buildProtocol(None), port.buildProtocol(None)
+        ends = ((dialer, Transport()), (acceptor, Transport()))
+        for protocol, transport in ends:
+            protocol.makeConnection(transport)
+        for _ in range(6):
+            for (_, transport), (other, _) in (ends, ends[::-1]):
+                other.dataReceived(transport.taken())
+        self.asked = asked
+        return dialer._wrappedProtocol, acceptor
+
+    def test_both_believed(self) -> None:
+        dialer, acceptor = self.meet(True, True)
+        self.assertTrue(dialer.ready and acceptor.ready)
+        self.assertEqual([member for _, member in self.asked], ["n0", "n1"])
+
+    def test_one_not_believed(self) -> None:
+        for dialer_vouches, port_vouches in ((True, False), (False, True)):
+            dialer, acceptor = self.meet(dialer_vouches, port_vouches)
+            self.assertFalse(dialer.ready)
+            self.assertEqual(acceptor.ready, port_vouches)
+            self.assertEqual(self.refusals.ended, {"wrong_identity": 1})
+            self.assertFalse(self.dialing.events or self.dialing.histories)
+            if not port_vouches:
+                self.assertEqual(self.accepting.events, [])
 
 
 class AddressTests(SynchronousTestCase):

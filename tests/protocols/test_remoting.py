@@ -932,6 +932,7 @@ ELSEWHERE = frozenset(
         Ended.SHARED_ID,
         Ended.WRONG_ADDRESS,
         Ended.WRONG_SECRET,
+        Ended.WRONG_IDENTITY,
         Ended.NO_TLS,
         Ended.TLS_NEEDED,
         Ended.TLS_FAILED,

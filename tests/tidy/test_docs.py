@@ -15,11 +15,13 @@ from rocketha.admin.cli import SUBCOMMANDS
 from rocketha.observe.events import Event
 from rocketha.services.config.keys import StoreSettings
 from rocketha.services.config.loading import (
+    AccessConfig,
     BrokerConfig,
     ControllerConfig,
     NamesrvConfig,
     RemotingConfig,
     ReplicationConfig,
+    TlsConfig,
 )
 from rocketha.services.config.unsupported import IGNORED, REFUSED
 from tests.tidy.source import ROOT, Module, modules
@@ -123,7 +125,16 @@ class DocsTests(unittest.TestCase):
     def test_configuration_keys_exist(self) -> None:
         """Every ``camelCase = value`` or ``camelCase`` key in the operator's pages is one we know."""
         known: set[str] = set(IGNORED) | set(REFUSED)
-        sections = (BrokerConfig, ControllerConfig, NamesrvConfig, RemotingConfig, ReplicationConfig, StoreSettings)
+        sections = (
+            AccessConfig,
+            BrokerConfig,
+            ControllerConfig,
+            NamesrvConfig,
+            RemotingConfig,
+            ReplicationConfig,
+            StoreSettings,
+            TlsConfig,
+        )
         for section in sections:
             known |= set(section.declared())
         for name in ("operations.rst", "divergence.md", "durability.rst"):

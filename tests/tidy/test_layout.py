@@ -40,6 +40,7 @@ ROOMS = (
     "tls",
     "core",
     "features",
+    "access",
     "raft",
     "replication",
     "controller",

@@ -9,6 +9,7 @@ import argparse
 import pathlib
 from collections.abc import Iterator
 
+from rocketha.services.config.access import AccessConfig
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
 from rocketha.services.config.replication import ReplicationConfig
@@ -20,6 +21,7 @@ SECTIONS: tuple[tuple[str, str, type[Section]], ...] = (
     ("Broker", "broker.conf", BrokerConfig),
     ("Store", "broker.conf", StoreSettings),
     ("Replication", "broker.conf", ReplicationConfig),
+    ("Users", "broker.conf", AccessConfig),
     ("Nameserver", "namesrv.conf", NamesrvConfig),
     ("Controller", "controller.conf, or namesrv.conf with enableControllerInNamesrv", ControllerConfig),
     ("Ports", "broker.conf, namesrv.conf and controller.conf", RemotingConfig),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rocketha.services.tls.authority import Issued
 
 DAYS, CA_DAYS, DAYS_MAX = 365, 3650, 36500
-DEFAULT_CLUSTER = "DefaultCluster"
+DEFAULT_CLUSTER, BROKER_NAME = "DefaultCluster", "broker-a"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,14 +38,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST",
         help="where it is reached: a name or an IP address",
     )
-    issue.add_argument("--cluster", default=DEFAULT_CLUSTER, help=f"brokerClusterName (default {DEFAULT_CLUSTER})")
+    issue.add_argument(
+        "--cluster",
+        default=DEFAULT_CLUSTER,
+        help=f"brokerClusterName, or * for controllers and nameservers of several (default {DEFAULT_CLUSTER})",
+    )
     issue.add_argument(
         "--as",
-        dest="identity",
+        dest="identities",
+        action="append",
+        default=[],
         metavar="PART:NAME[:ID]",
-        help="who it is: broker:broker-a, broker:broker-a:2, controller:n0, nameserver:ns1, operator:ann, client:shop",
+        help="who it is, more than once where one process is several: broker:broker-a, broker:broker-a:2, "
+        "controller:n0, nameserver:ns1, operator:ann, client:shop",
     )
     issue.add_argument("--days", type=int, default=DAYS, metavar="N", help=f"default {DAYS}")
+    cluster = commands.add_parser(
+        "cluster", help="make all that rocketha-cluster --tls DIRECTORY and its operator need"
+    )
+    cluster.add_argument("folder", metavar="DIRECTORY")
+    cluster.add_argument("--brokers", type=int, default=1, metavar="N", help="default 1")
+    cluster.add_argument("--controllers", type=int, default=0, metavar="N", help="default 0")
+    cluster.add_argument("--name", default=BROKER_NAME, help=f"brokerName (default {BROKER_NAME})")
+    cluster.add_argument("--cluster", default=DEFAULT_CLUSTER, help=f"brokerClusterName (default {DEFAULT_CLUSTER})")
+    cluster.add_argument("--host", action="append", default=[], metavar="HOST", help="as for issue; it is one for all")
+    cluster.add_argument("--days", type=int, default=DAYS, metavar="N", help=f"default {DAYS}")
     renew = commands.add_parser("renew", help="make new ones with the same names; running servers take them")
     renew.add_argument("folder", metavar="DIRECTORY")
     renew.add_argument("names", metavar="NAME", nargs="*", help="default: all")
@@ -68,8 +85,14 @@ def run(args: argparse.Namespace) -> int:
             Authority.make(args.folder, args.name, now, args.days)
             found = [look(os.path.join(args.folder, "ca.crt"))]
         case "issue":
-            identity = _identity(args.cluster, args.identity) if args.identity else None
-            found = [Authority(args.folder).issue(args.name, args.host, identity, now, args.days)]
+            identities = [_identity(args.cluster, each) for each in args.identities]
+            found = [Authority(args.folder).issue(args.name, args.host, identities, now, args.days)]
+        case "cluster":
+            if not os.path.exists(os.path.join(args.folder, "ca.crt")):
+                Authority.make(args.folder, "rocketha CA", now, CA_DAYS)
+            authority = Authority(args.folder)
+            parts = members(args.cluster, args.name, args.brokers, args.controllers)
+            found = [authority.issue(name, args.host, parts[name], now, args.days) for name in parts]
         case "renew":
             authority = Authority(args.folder)
             found = [authority.renew(name, now, args.days) for name in args.names or authority.names()]
@@ -79,6 +102,16 @@ def run(args: argparse.Namespace) -> int:
             found = [look(path) for path in paths if not folder or path.endswith(".crt")]
     print("\n".join(line for each in found for line in lines(each, now)))
     return 0 if found else 1
+
+
+def members(cluster: str, broker: str, brokers: int, controllers: int) -> dict[str, list[Identity]]:
+    """Who each process of ``rocketha-cluster`` is, by the name of its files, and an operator."""
+    parent = [make(cluster, "nameserver", "cluster"), make(cluster, "operator", "cluster")]
+    if brokers == 1 and not controllers:
+        parent.append(make(cluster, "broker", broker))  # in the same process
+    found = {"cluster": parent, "operator": [make(cluster, "operator", "operator")]}
+    found |= {f"broker-{number}": [make(cluster, "broker", broker)] for number in range(1, brokers + 1)}
+    return found | {f"controller-{n}": [make(cluster, "controller", f"n{n}")] for n in range(1, controllers + 1)}
 
 
 def _identity(cluster: str, text: str) -> Identity:
@@ -93,7 +126,7 @@ def lines(issued: Issued, now: datetime.datetime) -> list[str]:
     days = (issued.ends - now).days
     left = f"{days} days left" if issued.ends > now else "it has ended"
     facts = [
-        ("who", issued.identity.uri if issued.identity is not None else ""),
+        *(("who", each.uri) for each in issued.identities),
         ("hosts", " ".join(issued.hosts)),
         ("valid", f"{issued.begins:%Y-%m-%d} to {issued.ends:%Y-%m-%d}, {left}"),
         ("issuer", "itself" if issued.issuer == issued.subject else issued.issuer),

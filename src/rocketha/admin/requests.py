@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
+from rocketha.access.routes import Asker, Route
 from rocketha.broker import routes as of_brokers
 from rocketha.broker.role import Gate, Role, gate
 from rocketha.broker.routes import BrokerRoute, Kind
@@ -20,7 +21,6 @@ from rocketha.errors import RockethaError
 from rocketha.namesrv import routes as of_nameservers
 from rocketha.wire.codes import PrivateCode
 from rocketha.wire.dledger_values import EXCHANGES, DLedgerRequestCode
-from rocketha.wire.routes import Asker, Route
 
 R = TypeVar("R", bound=Route)
 

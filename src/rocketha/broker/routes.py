@@ -7,9 +7,18 @@ from enum import Enum
 
 import attrs
 
+from rocketha.access.claims import (
+    ANY_MEMBER,
+    CONTROLLER,
+    NAMESERVER,
+    REPLICA,
+    REPLICA_OR_CONTROLLER,
+)
+from rocketha.access.routes import Asker, Route, table
+from rocketha.broker import needs
 from rocketha.broker.effects import ConfigFile
+from rocketha.broker.needs import CREATE, DELETE, GET, PUB, SUB, UPDATE, Needs
 from rocketha.wire.codes import PrivateCode, RequestCode
-from rocketha.wire.routes import Asker, Route, table
 
 
 class Kind(Enum):
@@ -43,11 +52,13 @@ class BrokerRoute(Route):
     :ivar fetches: the request may run more than once (:class:`~rocketha.store.patient_reads.PatientReads`); pulls,
         which have a way of their own, say None.
     :ivar changes: the table that a CHANGE changes.
+    :ivar needs: what its user must be allowed to do.
     """
 
     kind: Kind = Kind.OTHER
     fetches: Fetch | None = None
     changes: ConfigFile | None = None
+    needs: Needs = needs.OF_CLUSTER
 
     @property
     def forwarded(self) -> bool:
@@ -55,84 +66,217 @@ class BrokerRoute(Route):
         return self.kind in (Kind.SEND, Kind.PULL, Kind.PROGRESS)
 
 
+_ANY_MESSAGE = needs.topic(GET, "")
+"""What is asked for is a place in the log: whose message is there, the request does not say."""
+
 ROUTES = table(
     (
         # Messages
-        BrokerRoute(RequestCode.SEND_MESSAGE, Asker.CLIENT, Kind.SEND),
-        BrokerRoute(RequestCode.SEND_MESSAGE_V2, Asker.CLIENT, Kind.SEND),
-        BrokerRoute(RequestCode.SEND_BATCH_MESSAGE, Asker.CLIENT, Kind.SEND),
-        BrokerRoute(RequestCode.CONSUMER_SEND_MSG_BACK, Asker.CLIENT, Kind.SEND, Fetch.CONSUMERS),
-        BrokerRoute(RequestCode.PULL_MESSAGE, Asker.CLIENT, Kind.PULL),
-        BrokerRoute(RequestCode.LITE_PULL_MESSAGE, Asker.CLIENT, Kind.PULL),
-        BrokerRoute(RequestCode.QUERY_MESSAGE, Asker.CLIENT, Kind.LOOK, Fetch.LOOK_UPS),
-        BrokerRoute(RequestCode.VIEW_MESSAGE_BY_ID, Asker.CLIENT, Kind.LOOK, Fetch.LOOK_UPS),
-        BrokerRoute(RequestCode.GET_MAX_OFFSET, Asker.CLIENT, Kind.BOUND, Fetch.CONSUMERS),
-        BrokerRoute(RequestCode.GET_MIN_OFFSET, Asker.CLIENT, Kind.BOUND),
-        BrokerRoute(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, Asker.CLIENT, Kind.BOUND, Fetch.LOOK_UPS),
-        BrokerRoute(RequestCode.GET_EARLIEST_MSG_STORETIME, Asker.CLIENT, fetches=Fetch.LOOK_UPS),
-        BrokerRoute(RequestCode.QUERY_CONSUME_QUEUE, Asker.OPERATOR, fetches=Fetch.LOOK_UPS),
-        # Clients and their progress
-        BrokerRoute(RequestCode.HEART_BEAT, Asker.CLIENT),
-        BrokerRoute(RequestCode.UNREGISTER_CLIENT, Asker.CLIENT),
-        BrokerRoute(RequestCode.CHECK_CLIENT_CONFIG, Asker.CLIENT),
-        BrokerRoute(RequestCode.GET_CONSUMER_LIST_BY_GROUP, Asker.CLIENT),
-        BrokerRoute(RequestCode.QUERY_CONSUMER_OFFSET, Asker.CLIENT, Kind.PROGRESS, Fetch.CONSUMERS),
-        BrokerRoute(RequestCode.UPDATE_CONSUMER_OFFSET, Asker.CLIENT, Kind.PROGRESS),
-        BrokerRoute(RequestCode.LOCK_BATCH_MQ, Asker.CLIENT, Kind.PROGRESS),
-        BrokerRoute(RequestCode.UNLOCK_BATCH_MQ, Asker.CLIENT, Kind.PROGRESS),
-        BrokerRoute(RequestCode.GET_CONSUMER_CONNECTION_LIST, Asker.OPERATOR),
-        BrokerRoute(RequestCode.GET_PRODUCER_CONNECTION_LIST, Asker.OPERATOR),
-        BrokerRoute(RequestCode.GET_ALL_PRODUCER_INFO, Asker.OPERATOR),
-        BrokerRoute(RequestCode.GET_CONSUMER_RUNNING_INFO, Asker.OPERATOR),
-        BrokerRoute(RequestCode.CONSUME_MESSAGE_DIRECTLY, Asker.OPERATOR, fetches=Fetch.LOOK_UPS),
-        BrokerRoute(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, Asker.OPERATOR),
-        BrokerRoute(RequestCode.GET_CONSUME_STATS, Asker.OPERATOR, fetches=Fetch.LOOK_UPS),
-        BrokerRoute(RequestCode.GET_BROKER_CONSUME_STATS, Asker.OPERATOR, fetches=Fetch.LOOK_UPS),
-        BrokerRoute(RequestCode.QUERY_CONSUME_TIME_SPAN, Asker.OPERATOR, fetches=Fetch.LOOK_UPS),
-        BrokerRoute(RequestCode.CLONE_GROUP_OFFSET, Asker.OPERATOR),
-        BrokerRoute(RequestCode.QUERY_CORRECTION_OFFSET, Asker.OPERATOR),
-        BrokerRoute(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, Asker.OPERATOR, fetches=Fetch.LOOK_UPS),
-        # Topics and groups
-        BrokerRoute(RequestCode.UPDATE_AND_CREATE_TOPIC, Asker.OPERATOR, Kind.CHANGE, changes="topics"),
-        BrokerRoute(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, Asker.OPERATOR, Kind.CHANGE, changes="topics"),
-        BrokerRoute(RequestCode.DELETE_TOPIC_IN_BROKER, Asker.OPERATOR, Kind.CHANGE, changes="topics"),
-        BrokerRoute(RequestCode.GET_TOPIC_CONFIG, Asker.OPERATOR),
-        BrokerRoute(RequestCode.GET_TOPIC_STATS_INFO, Asker.OPERATOR, fetches=Fetch.LOOK_UPS),
-        BrokerRoute(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, Asker.OPERATOR),
-        BrokerRoute(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, Asker.OPERATOR),
-        BrokerRoute(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Asker.OPERATOR, Kind.CHANGE, changes="groups"),
+        BrokerRoute(RequestCode.SEND_MESSAGE, Asker.CLIENT, Kind.SEND, needs=needs.topic(PUB)),
+        BrokerRoute(RequestCode.SEND_MESSAGE_V2, Asker.CLIENT, Kind.SEND, needs=needs.topic(PUB, "b")),
+        BrokerRoute(RequestCode.SEND_BATCH_MESSAGE, Asker.CLIENT, Kind.SEND, needs=needs.topic(PUB, "b")),
         BrokerRoute(
-            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, Asker.OPERATOR, Kind.CHANGE, changes="groups"
+            RequestCode.CONSUMER_SEND_MSG_BACK,
+            Asker.CLIENT,
+            Kind.SEND,
+            Fetch.CONSUMERS,
+            needs=needs.group(SUB, "group"),
         ),
-        BrokerRoute(RequestCode.DELETE_SUBSCRIPTIONGROUP, Asker.OPERATOR, Kind.CHANGE, changes="groups"),
-        BrokerRoute(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, Asker.OPERATOR, Kind.CHANGE, changes="groups"),
-        BrokerRoute(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, Asker.OPERATOR),
-        BrokerRoute(RequestCode.QUERY_TOPICS_BY_CONSUMER, Asker.OPERATOR),
-        BrokerRoute(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, Asker.OPERATOR),
+        BrokerRoute(
+            RequestCode.PULL_MESSAGE, Asker.CLIENT, Kind.PULL, needs=needs.both(needs.topic(SUB), needs.group(SUB))
+        ),
+        BrokerRoute(
+            RequestCode.LITE_PULL_MESSAGE, Asker.CLIENT, Kind.PULL, needs=needs.both(needs.topic(SUB), needs.group(SUB))
+        ),
+        BrokerRoute(RequestCode.QUERY_MESSAGE, Asker.CLIENT, Kind.LOOK, Fetch.LOOK_UPS, needs=needs.topic(SUB | GET)),
+        BrokerRoute(RequestCode.VIEW_MESSAGE_BY_ID, Asker.CLIENT, Kind.LOOK, Fetch.LOOK_UPS, needs=_ANY_MESSAGE),
+        BrokerRoute(
+            RequestCode.GET_MAX_OFFSET, Asker.CLIENT, Kind.BOUND, Fetch.CONSUMERS, needs=needs.topic(SUB | GET)
+        ),
+        BrokerRoute(RequestCode.GET_MIN_OFFSET, Asker.CLIENT, Kind.BOUND, needs=needs.topic(SUB | GET)),
+        BrokerRoute(
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+            Asker.CLIENT,
+            Kind.BOUND,
+            Fetch.LOOK_UPS,
+            needs=needs.topic(SUB | GET),
+        ),
+        BrokerRoute(
+            RequestCode.GET_EARLIEST_MSG_STORETIME, Asker.CLIENT, fetches=Fetch.LOOK_UPS, needs=needs.topic(SUB | GET)
+        ),
+        BrokerRoute(RequestCode.QUERY_CONSUME_QUEUE, Asker.OPERATOR, fetches=Fetch.LOOK_UPS, needs=needs.topic(GET)),
+        # Clients and their progress
+        BrokerRoute(RequestCode.HEART_BEAT, Asker.CLIENT, needs=needs.heartbeat),
+        BrokerRoute(RequestCode.UNREGISTER_CLIENT, Asker.CLIENT, needs=needs.unregistered),
+        BrokerRoute(RequestCode.CHECK_CLIENT_CONFIG, Asker.CLIENT, needs=needs.checked_client),
+        BrokerRoute(RequestCode.GET_CONSUMER_LIST_BY_GROUP, Asker.CLIENT, needs=needs.group(SUB | GET)),
+        BrokerRoute(
+            RequestCode.QUERY_CONSUMER_OFFSET,
+            Asker.CLIENT,
+            Kind.PROGRESS,
+            Fetch.CONSUMERS,
+            needs=needs.both(needs.topic(SUB | GET), needs.group(SUB | GET)),
+        ),
+        BrokerRoute(
+            RequestCode.UPDATE_CONSUMER_OFFSET,
+            Asker.CLIENT,
+            Kind.PROGRESS,
+            needs=needs.both(needs.topic(SUB | UPDATE), needs.group(SUB | UPDATE)),
+        ),
+        BrokerRoute(RequestCode.LOCK_BATCH_MQ, Asker.CLIENT, Kind.PROGRESS, needs=needs.locks),
+        BrokerRoute(RequestCode.UNLOCK_BATCH_MQ, Asker.CLIENT, Kind.PROGRESS, needs=needs.locks),
+        BrokerRoute(RequestCode.GET_CONSUMER_CONNECTION_LIST, Asker.OPERATOR, needs=needs.group(GET)),
+        BrokerRoute(RequestCode.GET_PRODUCER_CONNECTION_LIST, Asker.OPERATOR, needs=needs.cluster(GET)),
+        BrokerRoute(RequestCode.GET_ALL_PRODUCER_INFO, Asker.OPERATOR, needs=needs.cluster(GET)),
+        BrokerRoute(RequestCode.GET_CONSUMER_RUNNING_INFO, Asker.OPERATOR, needs=needs.group(GET)),
+        BrokerRoute(
+            RequestCode.CONSUME_MESSAGE_DIRECTLY,
+            Asker.OPERATOR,
+            fetches=Fetch.LOOK_UPS,
+            needs=needs.both(needs.topic(SUB), needs.group(SUB)),
+        ),
+        BrokerRoute(
+            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+            Asker.OPERATOR,
+            needs=needs.both(needs.topic(GET), needs.group(GET, "group")),
+        ),
+        BrokerRoute(
+            RequestCode.GET_CONSUME_STATS,
+            Asker.OPERATOR,
+            fetches=Fetch.LOOK_UPS,
+            needs=needs.both(needs.topic_if_given(GET), needs.group(GET)),
+        ),
+        BrokerRoute(
+            RequestCode.GET_BROKER_CONSUME_STATS, Asker.OPERATOR, fetches=Fetch.LOOK_UPS, needs=needs.cluster(GET)
+        ),
+        BrokerRoute(
+            RequestCode.QUERY_CONSUME_TIME_SPAN,
+            Asker.OPERATOR,
+            fetches=Fetch.LOOK_UPS,
+            needs=needs.both(needs.topic(GET), needs.group(GET, "group")),
+        ),
+        BrokerRoute(
+            RequestCode.CLONE_GROUP_OFFSET,
+            Asker.OPERATOR,
+            needs=needs.both(needs.topic_if_given(UPDATE), needs.group(UPDATE, "srcGroup", "destGroup")),
+        ),
+        BrokerRoute(
+            RequestCode.QUERY_CORRECTION_OFFSET,
+            Asker.OPERATOR,
+            needs=needs.both(needs.topic(GET), needs.group(GET, "compareGroup")),
+        ),
+        BrokerRoute(
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+            Asker.OPERATOR,
+            fetches=Fetch.LOOK_UPS,
+            needs=needs.both(needs.topic(UPDATE), needs.group(UPDATE, "group")),
+        ),
+        # Topics and groups
+        BrokerRoute(
+            RequestCode.UPDATE_AND_CREATE_TOPIC,
+            Asker.OPERATOR,
+            Kind.CHANGE,
+            changes="topics",
+            needs=needs.topic(CREATE),
+        ),
+        BrokerRoute(
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
+            Asker.OPERATOR,
+            Kind.CHANGE,
+            changes="topics",
+            needs=needs.topics_in_body(CREATE),
+        ),
+        BrokerRoute(
+            RequestCode.DELETE_TOPIC_IN_BROKER, Asker.OPERATOR, Kind.CHANGE, changes="topics", needs=needs.topic(DELETE)
+        ),
+        BrokerRoute(RequestCode.GET_TOPIC_CONFIG, Asker.OPERATOR, needs=needs.topic(GET)),
+        BrokerRoute(RequestCode.GET_TOPIC_STATS_INFO, Asker.OPERATOR, fetches=Fetch.LOOK_UPS, needs=needs.topic(GET)),
+        BrokerRoute(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, Asker.OPERATOR, needs=needs.topic(GET)),
+        BrokerRoute(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, Asker.OPERATOR, needs=needs.cluster(GET)),
+        BrokerRoute(
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+            Asker.OPERATOR,
+            Kind.CHANGE,
+            changes="groups",
+            needs=needs.group_in_body(UPDATE),
+        ),
+        BrokerRoute(
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+            Asker.OPERATOR,
+            Kind.CHANGE,
+            changes="groups",
+            needs=needs.groups_in_body(UPDATE),
+        ),
+        BrokerRoute(
+            RequestCode.DELETE_SUBSCRIPTIONGROUP,
+            Asker.OPERATOR,
+            Kind.CHANGE,
+            changes="groups",
+            needs=needs.group(DELETE, "groupName"),
+        ),
+        BrokerRoute(
+            RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
+            Asker.OPERATOR,
+            Kind.CHANGE,
+            changes="groups",
+            needs=needs.both(needs.topic(UPDATE), needs.group(UPDATE, "group")),
+        ),
+        BrokerRoute(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, Asker.OPERATOR, needs=needs.group(GET, "group")),
+        BrokerRoute(RequestCode.QUERY_TOPICS_BY_CONSUMER, Asker.OPERATOR, needs=needs.group(GET, "group")),
+        BrokerRoute(
+            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
+            Asker.OPERATOR,
+            needs=needs.both(needs.topic(GET), needs.group(GET, "group")),
+        ),
         # The broker and its store
-        BrokerRoute(RequestCode.GET_BROKER_RUNTIME_INFO, Asker.OPERATOR, fetches=Fetch.LOOK_UPS),
+        BrokerRoute(
+            RequestCode.GET_BROKER_RUNTIME_INFO,
+            Asker.OPERATOR,
+            fetches=Fetch.LOOK_UPS,
+            claims=REPLICA,
+            needs=needs.cluster(GET),
+        ),
         BrokerRoute(RequestCode.UPDATE_BROKER_CONFIG, Asker.OPERATOR),
-        BrokerRoute(RequestCode.GET_BROKER_CONFIG, Asker.OPERATOR),
-        BrokerRoute(RequestCode.VIEW_BROKER_STATS_DATA, Asker.OPERATOR),
+        BrokerRoute(RequestCode.GET_BROKER_CONFIG, Asker.OPERATOR, needs=needs.cluster(GET)),
+        BrokerRoute(RequestCode.VIEW_BROKER_STATS_DATA, Asker.OPERATOR, needs=needs.cluster(GET)),
         BrokerRoute(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, Asker.OPERATOR),
         BrokerRoute(RequestCode.CLEAN_UNUSED_TOPIC, Asker.OPERATOR),
         BrokerRoute(RequestCode.DELETE_EXPIRED_COMMITLOG, Asker.OPERATOR),
-        BrokerRoute(RequestCode.GET_BROKER_EPOCH_CACHE, Asker.OPERATOR, Kind.ITSELF),
+        BrokerRoute(
+            RequestCode.GET_BROKER_EPOCH_CACHE,
+            Asker.OPERATOR,
+            Kind.ITSELF,
+            claims=REPLICA_OR_CONTROLLER,
+            needs=needs.cluster(GET),
+        ),
         BrokerRoute(PrivateCode.CLIENTS, Asker.OPERATOR, Kind.ITSELF),
+        # Users, where authenticationEnabled
+        BrokerRoute(RequestCode.AUTH_CREATE_USER, Asker.OPERATOR),
+        BrokerRoute(RequestCode.AUTH_UPDATE_USER, Asker.OPERATOR),
+        BrokerRoute(RequestCode.AUTH_DELETE_USER, Asker.OPERATOR),
+        BrokerRoute(RequestCode.AUTH_GET_USER, Asker.OPERATOR, needs=needs.cluster(GET)),
+        BrokerRoute(RequestCode.AUTH_LIST_USER, Asker.OPERATOR, needs=needs.cluster(GET)),
+        BrokerRoute(RequestCode.AUTH_CREATE_ACL, Asker.OPERATOR),
+        BrokerRoute(RequestCode.AUTH_UPDATE_ACL, Asker.OPERATOR),
+        BrokerRoute(RequestCode.AUTH_DELETE_ACL, Asker.OPERATOR),
+        BrokerRoute(RequestCode.AUTH_GET_ACL, Asker.OPERATOR, needs=needs.cluster(GET)),
+        BrokerRoute(RequestCode.AUTH_LIST_ACL, Asker.OPERATOR, needs=needs.cluster(GET)),
         # Other brokers, nameservers, controllers
-        BrokerRoute(RequestCode.GET_ALL_TOPIC_CONFIG, Asker.PEER),
-        BrokerRoute(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, Asker.PEER),
-        BrokerRoute(RequestCode.GET_ALL_CONSUMER_OFFSET, Asker.PEER),
-        BrokerRoute(RequestCode.GET_ALL_DELAY_OFFSET, Asker.PEER),
-        BrokerRoute(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, Asker.PEER),
-        BrokerRoute(RequestCode.GET_TIMER_CHECK_POINT, Asker.PEER),
-        BrokerRoute(RequestCode.GET_TIMER_METRICS, Asker.PEER),
-        BrokerRoute(PrivateCode.AWAIT_METADATA, Asker.PEER),
-        BrokerRoute(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, Asker.PEER),
-        BrokerRoute(RequestCode.RESET_MASTER_FLUSH_OFFSET, Asker.PEER),
-        BrokerRoute(RequestCode.EXCHANGE_BROKER_HA_INFO, Asker.PEER, Kind.ITSELF),
-        BrokerRoute(RequestCode.GET_BROKER_HA_STATUS, Asker.PEER, Kind.ITSELF),
-        BrokerRoute(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, Asker.PEER, Kind.ITSELF),
+        BrokerRoute(RequestCode.GET_ALL_TOPIC_CONFIG, Asker.PEER, claims=REPLICA),
+        BrokerRoute(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, Asker.PEER, claims=REPLICA),
+        BrokerRoute(RequestCode.GET_ALL_CONSUMER_OFFSET, Asker.PEER, claims=REPLICA),
+        BrokerRoute(RequestCode.GET_ALL_DELAY_OFFSET, Asker.PEER, claims=REPLICA),
+        BrokerRoute(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, Asker.PEER, claims=REPLICA),
+        BrokerRoute(RequestCode.GET_TIMER_CHECK_POINT, Asker.PEER, claims=REPLICA),
+        BrokerRoute(RequestCode.GET_TIMER_METRICS, Asker.PEER, claims=REPLICA),
+        BrokerRoute(PrivateCode.AWAIT_METADATA, Asker.PEER, claims=REPLICA),
+        BrokerRoute(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, Asker.PEER, claims=NAMESERVER),
+        BrokerRoute(RequestCode.RESET_MASTER_FLUSH_OFFSET, Asker.PEER, claims=REPLICA),
+        BrokerRoute(RequestCode.EXCHANGE_BROKER_HA_INFO, Asker.PEER, Kind.ITSELF, claims=REPLICA),
+        BrokerRoute(
+            RequestCode.GET_BROKER_HA_STATUS, Asker.PEER, Kind.ITSELF, claims=ANY_MEMBER, needs=needs.cluster(GET)
+        ),
+        BrokerRoute(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, Asker.PEER, Kind.ITSELF, claims=CONTROLLER),
     )
 )
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import attrs
 
+from rocketha.access.routes import unsupported
 from rocketha.controller import answers, audit, registration
 from rocketha.controller.events import (
     CONTROLLER,
@@ -37,7 +38,6 @@ from rocketha.wire import fields, json_dialect, json_members
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.java_types import parsed
 from rocketha.wire.remoting import Answer, Command
-from rocketha.wire.routes import unsupported
 
 _T = TypeVar("_T")
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import attrs
 
+from rocketha.access.claims import ANY_MEMBER, CONTROLLER, Claim, of_broker
+from rocketha.access.identity import Part
+from rocketha.access.routes import Asker, Route, table
 from rocketha.wire.codes import PrivateCode, RequestCode
-from rocketha.wire.routes import Asker, Route, table
 
 
 @attrs.frozen
@@ -27,24 +29,51 @@ class ControllerRoute(Route):
     tells: bool = False
 
 
+_OWN = of_broker("clusterName", "brokerName", "brokerId")
+_OWN_OR_OPERATOR = Claim(
+    frozenset((Part.BROKER, Part.OPERATOR)),
+    "clusterName",
+    "brokerName",
+    "brokerId",
+    operators="designateElect",
+)
+
 ROUTES = table(
     (
         # Brokers
-        ControllerRoute(RequestCode.BROKER_HEARTBEAT, Asker.PEER, leader=False),
-        ControllerRoute(RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, Asker.PEER, names=True),
-        ControllerRoute(RequestCode.CONTROLLER_APPLY_BROKER_ID, Asker.PEER, names=True, joins=True),
+        ControllerRoute(RequestCode.BROKER_HEARTBEAT, Asker.PEER, leader=False, claims=_OWN),
+        ControllerRoute(RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, Asker.PEER, names=True, claims=_OWN),
         ControllerRoute(
-            RequestCode.CONTROLLER_REGISTER_BROKER, Asker.PEER, names=True, joins=True, doubts=True, tells=True
+            RequestCode.CONTROLLER_APPLY_BROKER_ID,
+            Asker.PEER,
+            names=True,
+            joins=True,
+            claims=of_broker("clusterName", "brokerName", "appliedBrokerId"),
         ),
-        ControllerRoute(RequestCode.CONTROLLER_GET_REPLICA_INFO, Asker.PEER, tells=True),
-        ControllerRoute(RequestCode.CONTROLLER_ELECT_MASTER, Asker.PEER, doubts=True, tells=True),
-        ControllerRoute(RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET, Asker.PEER),
-        ControllerRoute(PrivateCode.CONFIRM_MASTER, Asker.PEER),
-        ControllerRoute(RequestCode.CONTROLLER_GET_METADATA_INFO, Asker.PEER, leader=False),
+        ControllerRoute(
+            RequestCode.CONTROLLER_REGISTER_BROKER,
+            Asker.PEER,
+            names=True,
+            joins=True,
+            doubts=True,
+            tells=True,
+            claims=_OWN,
+        ),
+        ControllerRoute(RequestCode.CONTROLLER_GET_REPLICA_INFO, Asker.PEER, tells=True, claims=_OWN_OR_OPERATOR),
+        ControllerRoute(
+            RequestCode.CONTROLLER_ELECT_MASTER, Asker.PEER, doubts=True, tells=True, claims=_OWN_OR_OPERATOR
+        ),
+        ControllerRoute(
+            RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET,
+            Asker.PEER,
+            claims=of_broker("clusterName", "brokerName", "masterBrokerId"),
+        ),
+        ControllerRoute(PrivateCode.CONFIRM_MASTER, Asker.PEER, claims=_OWN),
+        ControllerRoute(RequestCode.CONTROLLER_GET_METADATA_INFO, Asker.PEER, leader=False, claims=ANY_MEMBER),
         # Other controllers
-        ControllerRoute(PrivateCode.DO_YOU_HEAR, Asker.PEER, leader=False),
+        ControllerRoute(PrivateCode.DO_YOU_HEAR, Asker.PEER, leader=False, claims=CONTROLLER),
         # Operators
-        ControllerRoute(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, Asker.OPERATOR),
+        ControllerRoute(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, Asker.OPERATOR, claims=ANY_MEMBER),
         ControllerRoute(RequestCode.CLEAN_BROKER_DATA, Asker.OPERATOR),
         ControllerRoute(PrivateCode.WHY, Asker.OPERATOR),
         ControllerRoute(RequestCode.GET_CONTROLLER_CONFIG, Asker.OPERATOR, leader=False),

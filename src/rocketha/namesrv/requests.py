@@ -18,17 +18,18 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from rocketha.access.routes import unsupported
 from rocketha.errors import Ignored, RemoteProtocolError, RequestRefused
 from rocketha.namesrv import answers, data_version, register_body
 from rocketha.namesrv.effects import Address, ConfigChanged, Effect, HolderToBeAsked, RowIgnored, SaveKvConfig
 from rocketha.namesrv.kv_config import NAMESPACE_ORDER_TOPIC_CONFIG, KvConfig
 from rocketha.namesrv.liveness import Liveness
+from rocketha.namesrv.queue_rows import queue_rows
 from rocketha.namesrv.route_table import (
     HEARTBEAT_TIMEOUT_MS,
     SYS_FLAG_UNIT,
     SYS_FLAG_UNIT_SUB,
     BrokerKey,
-    QueueData,
     Registration,
     RouteTable,
 )
@@ -37,7 +38,6 @@ from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.crc import crc32_31
 from rocketha.wire.java_types import parsed
 from rocketha.wire.remoting import Answer, Command
-from rocketha.wire.routes import unsupported
 
 _T = TypeVar("_T")
 
@@ -310,7 +310,7 @@ class NameServer:
 
     def _register_topic(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         topic = _name(command, "topic")
-        rows = _read(command, _queue_rows) if command.body else {}
+        rows = _read(command, queue_rows) if command.body else {}
         if rows:
             self.table.register_topic(topic, rows)
         elif command.body:
@@ -425,18 +425,3 @@ def _read(command: Command, parse: Callable[[Any], _T]) -> _T:
         return parse(json_dialect.loads(command.body))
     except RemoteProtocolError as error:
         raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the body: {error}") from None
-
-
-def _queue_rows(value: Any) -> dict[str, QueueData]:
-    """The ``QueueData`` s of REGISTER_TOPIC_IN_NAMESRV, by broker."""
-    found = json_members.as_object(value, "a topic's route")
-    return dict(map(_queue_row, json_members.rows(found, "queueDatas", register_body.TOPICS_MAX)))
-
-
-def _queue_row(row: dict[str, Any]) -> tuple[str, QueueData]:
-    return register_body.check_name(json_members.text(row, "brokerName"), "brokerName"), QueueData(
-        json_members.integer(row, "readQueueNums", 0, 0, register_body.QUEUES_MAX),
-        json_members.integer(row, "writeQueueNums", 0, 0, register_body.QUEUES_MAX),
-        json_members.integer(row, "perm", 0, 0, register_body.PERM_MAX),
-        json_members.integer(row, "topicSysFlag", 0),
-    )

@@ -328,3 +328,18 @@ class RowIgnored(Refusal):
         "{role}: a part of {what} of {peer} (client {client_id}, {language}, version {version}) is ignored, {reason}: "
         "{remark}{again}"
     )
+
+
+@attrs.frozen
+class OperatorAsked(Event):
+    """An operator's request was let in.
+
+    :ivar who: by certificate, address list or user name.
+    """
+
+    name: ClassVar[str] = "operator.asked"
+    message: ClassVar[str] = "{who} at {peer} asks {request}"
+
+    who: str
+    peer: str
+    request: str

@@ -89,11 +89,11 @@ def _not_found(request: Request) -> bytes:
     return b"not found\n"
 
 
-def _checked(check: Check) -> Callable[[Request], bytes]:
+def _checked(check: Check, notice: str = "") -> Callable[[Request], bytes]:
     def render(request: Request) -> bytes:
         reason = check()
         if reason is None:
-            return b"ok\n"
+            return f"ok\n{notice}".encode()
         request.setResponseCode(503)
         return reason.encode("utf-8", "backslashreplace") + b"\n"
 
@@ -156,6 +156,7 @@ class StatusFactory(WrappingFactory):
     :param metrics: shown at /metrics.
     :param healthy: asked at /healthz.
     :param ready: asked at /readyz.
+    :param notice: shown at /readyz.
     :param refusals: told of the connections that are ended; a service that has none only ends them.
     :ivar places: the connections, the one whose last request is the longest ago first.
     """
@@ -169,12 +170,13 @@ class StatusFactory(WrappingFactory):
         ready: Check,
         clock: Any | None = None,
         refusals: Refusals | None = None,
+        notice: str = "",
     ) -> None:
         root = _Page(_TEXT, lambda request: b"/metrics\n/healthz\n/readyz\n")
         exposition = CONTENT_TYPE.encode("ascii")
         root.putChild(b"metrics", _Page(exposition, lambda request: metrics.exposition().encode("utf-8")))
         root.putChild(b"healthz", _Page(_TEXT, _checked(healthy)))
-        root.putChild(b"readyz", _Page(_TEXT, _checked(ready)))
+        root.putChild(b"readyz", _Page(_TEXT, _checked(ready, notice)))
         # Not logged: a scraper asks every few seconds.
         site = Site(root, requestFactory=StatusRequest, timeout=TIMEOUT_S, reactor=clock)
         site.displayTracebacks = False

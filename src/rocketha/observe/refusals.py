@@ -40,8 +40,8 @@ KINDS_MAX = 1000
 REMARK_CHARACTERS_MAX = 300
 CLIENT_ID_BYTES_LOOKED_AT = 64 * 1024
 FIELDS_SHOWN, FIELD_CHARACTERS_SHOWN = 8, 80
-FIELDS_NOT_SHOWN = frozenset(("i", "properties"))
-"""Of messages: what an application writes there is its own."""
+FIELDS_NOT_SHOWN = frozenset(("i", "properties", "Signature", "SecurityToken"))
+"""What an application writes into messages is its own; a signature could be sent again."""
 UNKNOWN = "unknown"
 """Stands for every code that is not in our lists."""
 
@@ -104,6 +104,7 @@ class Ended(Enum):
     SHARED_ID = "shared_id"
     WRONG_ADDRESS = "wrong_address"
     WRONG_SECRET = "wrong_secret"
+    WRONG_IDENTITY = "wrong_identity"
     NO_TLS = "no_tls"
     TLS_NEEDED = "tls_needed"
     TLS_FAILED = "tls_failed"

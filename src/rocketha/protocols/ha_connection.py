@@ -40,6 +40,7 @@ ENDED: Mapping[Cause, Ended] = {
     Cause.SILENT: Ended.IDLE,
     Cause.UNREAD: Ended.UNREAD_ANSWERS,
     Cause.OLD_EPOCH: Ended.OLD_EPOCH,
+    Cause.OTHER_IDENTITY: Ended.WRONG_IDENTITY,
 }
 """What the metric calls them; all others say that two logs do not go together."""
 

@@ -93,6 +93,9 @@ class LinkOwner(Interface):
         It is not yet known who it is.
         """
 
+    def may_follow(self, connection: MasterHaProtocol) -> bool:
+        """Whether somebody who is about to speak can be a replica; what he says counts for nothing before."""
+
     def introduced(self, connection: MasterHaProtocol, hello: SlaveHello, epoch: int) -> None:
         """A slave of controller mode will be served; see :class:`rocketha.replication.link.Introduced`.
 
@@ -132,7 +135,7 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
     def __init__(self, factory: MasterHaFactory, number: int) -> None:
         super().__init__(factory.clock, factory.refusals)
         self.id = number
-        self.greeted = self.stirred = False
+        self.greeted = self.stirred = self._let_in = False
         self.bytes_sent = 0
         self.factory = factory
         self._reader: BlockReader | None = None
@@ -196,6 +199,12 @@ class MasterHaProtocol(HaConnection[ClassicMaster | AutoswitchMaster]):
 
     def dataReceived(self, data: bytes) -> None:
         """Twisted: one read."""
+        if not self.over and not self._let_in:
+            self._let_in = self.factory.owner.may_follow(self)
+            if not self._let_in:
+                self._end("it shows no identity of a replica", Cause.OTHER_IDENTITY)
+                self.transport.abortConnection()
+                return
         super().dataReceived(data)
         if not self.greeted and not self.over and self.machine.position != NOWHERE:
             self.greeted = self.factory.owner.is_replica(self)

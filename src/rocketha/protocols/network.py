@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from twisted.application import service, strports
 
+from rocketha.access.askers import ANYBODY, Askers
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.endpoints import client_endpoint
 
@@ -26,6 +27,10 @@ class Network(Protocol):
         :raises ConfigError: when it is no address.
         """
 
+    @property
+    def askers(self) -> Askers:
+        """Who is at the other end of connections."""
+
 
 class InTheClear:
     """Plain TCP both ways."""
@@ -35,3 +40,7 @@ class InTheClear:
 
     def endpoint(self, reactor: Any, address: str, timeout_s: float) -> Any:
         return client_endpoint(reactor, address, timeout_s)
+
+    @property
+    def askers(self) -> Askers:
+        return ANYBODY

@@ -17,7 +17,7 @@ What it must not know: rules of Raft.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from typing import Protocol as Interface
 
@@ -47,10 +47,19 @@ ENDED: Mapping[int, Ended] = {
     RefusalCode.ADDRESS: Ended.WRONG_ADDRESS,
     RefusalCode.BAD_FRAME: Ended.BAD_FRAME,
     RefusalCode.SECRET: Ended.WRONG_SECRET,
+    RefusalCode.IDENTITY: Ended.WRONG_IDENTITY,
 }
 """What the metric calls our refusals."""
 
 _CONTROL = spec.HELLO  # the first kind that is no message of the algorithm
+
+
+Vouches = Callable[[Any, str, str], bool]
+
+
+def anybody(transport: Any, host: str, member: str) -> bool:
+    """What vouches where identities are not demanded."""
+    return True
 
 
 @attrs.frozen
@@ -60,6 +69,7 @@ class Identity:
     :ivar address: ``host:port`` of this member in its own list.
     :ivar incarnation: drawn when the process began, 64 bits.
     :ivar secret: what all members know and nobody else; empty: whoever reaches the port may say it is a member.
+    :ivar vouches: whether the other end of a connection, given its transport and IP address, may be a member.
     """
 
     group: str
@@ -67,6 +77,7 @@ class Identity:
     address: str
     incarnation: int
     secret: bytes = attrs.field(default=b"", repr=False)
+    vouches: Vouches = anybody
 
 
 @attrs.frozen
@@ -311,6 +322,9 @@ class RaftProtocol(Protocol):
             return
         if self._buffer.held:
             raise RemoteProtocolError("bytes behind a greeting that was not answered yet")
+        if not self.side.identity.vouches(self.transport, self.host, hello.sender):
+            self._refuse(Refusal(RefusalCode.IDENTITY, f"its certificate does not say that it is {hello.sender!r}"))
+            return
         refusal = self.side.greeted(self, hello)
         if refusal is not None:
             self._refuse(refusal)

@@ -111,9 +111,10 @@ class Cause(Enum):
     PART_IS_GONE = "the master no longer has the part of its log that follows"
     BELOW_CONFIRM = "to follow this master, bytes would be cut that were confirmed"
     OTHER_LOG = "before the end of this log the master's has other bytes"
+    OTHER_IDENTITY = "the peer's certificate does not say what the peer says"
 
 
-PASSING = frozenset((Cause.BREACH, Cause.SILENT, Cause.UNREAD))
+PASSING = frozenset((Cause.BREACH, Cause.SILENT, Cause.UNREAD, Cause.OTHER_IDENTITY))
 """Those about one connection: the next one may do better."""
 
 

@@ -87,6 +87,7 @@ class RefusalCode(enum.IntEnum):
     ADDRESS = 7
     BAD_FRAME = 8
     SECRET = 9
+    IDENTITY = 10
 
 
 class Refusal(NamedTuple):

@@ -28,6 +28,13 @@ PRODUCERS: list[Any] = []
 KEPT: list[Any] = []  # what C++ may still call
 
 
+def log_in(client: Any) -> None:
+    """As ROCKETHA_USER=NAME:PASSWORD, if there is one."""
+    name, colon, password = os.environ.get("ROCKETHA_USER", "").partition(":")
+    if colon:
+        client.set_session_credentials(name, password, "ALIYUN")
+
+
 def say(**event: Any) -> None:
     with OUT:
         sys.stdout.write(json.dumps(event) + "\n")
@@ -44,6 +51,7 @@ def digest(body: bytes) -> str:
 def start_producer(c: Command) -> None:
     producer = Producer(c["group"], timeout=10_000)
     producer.set_namesrv_addr(c["namesrv"])
+    log_in(producer)
     dll.SetProducerInstanceName(producer._handle, f"{c['name']}-{os.getpid()}".encode())
     producer.start()
     PRODUCERS.append(producer)
@@ -150,6 +158,7 @@ class _Again(Exception):
 def push(c: Command) -> Callable[[], None]:
     consumer = PushConsumer(c["group"], orderly=c["kind"] == "orderly")
     consumer.set_namesrv_addr(c["namesrv"])
+    log_in(consumer)
     consumer.set_instance_name(f"{c['name']}-{os.getpid()}")
     seen: Counter[str] = Counter()
 
@@ -171,6 +180,7 @@ def pull(c: Command) -> Callable[[], None]:
     """Not the package's own loop: that one keeps its offsets for all consumers of a process together."""
     consumer = PullConsumer(c["group"])
     consumer.set_namesrv_addr(c["namesrv"])
+    log_in(consumer)
     consumer.start()
     ended = threading.Event()
 

@@ -70,12 +70,19 @@ func digest(body []byte) string {
 
 // ---- sending
 
+// credentials are those of ROCKETHA_USER=NAME:PASSWORD; without it nothing is signed.
+func credentials() primitive.Credentials {
+	name, password, _ := strings.Cut(os.Getenv("ROCKETHA_USER"), ":")
+	return primitive.Credentials{AccessKey: name, SecretKey: password}
+}
+
 func startProducer(c command) error {
 	p, err := rocketmq.NewProducer(
 		producer.WithNameServer([]string{c.Namesrv}),
 		producer.WithGroupName(c.Group),
 		producer.WithInstanceName(c.Name),
 		producer.WithQueueSelector(producer.NewHashQueueSelector()),
+		producer.WithCredentials(credentials()),
 	)
 	if err != nil {
 		return err
@@ -185,6 +192,7 @@ func push(c command) (func() error, error) {
 		consumer.WithGroupName(c.Group),
 		consumer.WithInstance(c.Name),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
+		consumer.WithCredentials(credentials()),
 		consumer.WithConsumerOrder(c.Kind == "orderly"),
 	)
 	if err != nil {
@@ -223,6 +231,7 @@ func pull(c command) (func() error, error) {
 		consumer.WithGroupName(c.Group),
 		consumer.WithInstance(c.Name),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
+		consumer.WithCredentials(credentials()),
 	)
 	if err != nil {
 		return nil, err

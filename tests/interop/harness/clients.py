@@ -360,11 +360,24 @@ class Admin(LineProcess):
         return str(self.ask(args=[*arguments, *extra])["out"])
 
 
-def mqadmin(namesrv: str, *arguments: str, timeout_s: float = 90) -> str:
-    """What the unmodified ``mqadmin`` prints, in a process of its own."""
+def mqadmin(
+    namesrv: str,
+    *arguments: str,
+    timeout_s: float = 90,
+    flags: tuple[str, ...] = (),
+    user: tuple[str, str] | None = None,
+) -> str:
+    """What the unmodified ``mqadmin`` prints, in a process of its own.
+
+    :param user: name and password that it signs with.
+    """
     folder = scratch("mqadmin")
+    if user is not None:
+        (folder / "conf").mkdir(exist_ok=True)
+        (folder / "conf" / "tools.yml").write_text(f"accessKey: {user[0]}\nsecretKey: {user[1]}\n")
+        flags = (*flags, f"-Drocketmq.home.dir={folder}")
     command = jars.java_command(
-        "org.apache.rocketmq.tools.command.MQAdminStartup", heap_mb=128, home=folder, quick=True
+        "org.apache.rocketmq.tools.command.MQAdminStartup", heap_mb=128, home=folder, quick=True, flags=flags
     )
     done = subprocess.run(
         [*command, *arguments, "-n", namesrv], capture_output=True, text=True, timeout=timeout_s, cwd=folder

@@ -75,9 +75,13 @@ class ForeignClient(LineProcess):
 
     title = ""
 
-    def __init__(self, namesrv: str, folder: Path) -> None:
+    def __init__(self, namesrv: str, folder: Path, user: tuple[str, str] | None = None) -> None:
         super().__init__(type(self).__name__.lower(), folder)
         self.namesrv = namesrv
+        self.user = user
+
+    def environment(self) -> Mapping[str, str]:
+        return {**os.environ} | ({} if self.user is None else {"ROCKETHA_USER": ":".join(self.user)})
 
     @classmethod
     def install(cls) -> Path:
@@ -155,7 +159,7 @@ class Go(ForeignClient):
         return [str(self.install() / "client")]
 
     def environment(self) -> Mapping[str, str]:
-        return {**os.environ, "HOME": str(self.folder)}
+        return {**super().environment(), "HOME": str(self.folder)}
 
 
 class Cpp(ForeignClient):
@@ -172,7 +176,7 @@ class Cpp(ForeignClient):
         return [sys.executable, str(self.install() / "client.py")]
 
     def environment(self) -> Mapping[str, str]:
-        return {**os.environ, "HOME": str(self.folder), "PYTHONPATH": str(self.install() / "lib")}
+        return {**super().environment(), "HOME": str(self.folder), "PYTHONPATH": str(self.install() / "lib")}
 
 
 class Node(ForeignClient):
@@ -244,7 +248,7 @@ class Rust(ForeignClient):
         return [str(self.install() / "client")]
 
     def environment(self) -> Mapping[str, str]:
-        return {**os.environ, "HOME": str(self.folder)}
+        return {**super().environment(), "HOME": str(self.folder)}
 
 
 SAMPLE: tuple[type[ForeignClient], ...] = (Go, Cpp, Node, Java4, Java5Binary)

@@ -14,12 +14,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from rocketha.protocols.endpoints import is_loopback
+
 from . import jars, ports, remoting
 from .processes import Process, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 READY_S = float(os.environ.get("ROCKETHA_READY_S", "90"))
 GET_BROKER_CLUSTER_INFO, GET_BROKER_RUNTIME_INFO, CONTROLLER_GET_METADATA_INFO = 106, 28, 1005
+NO_PERMISSION = 16
 
 
 def write_properties(path: Path, values: Mapping[str, object]) -> Path:
@@ -158,6 +161,11 @@ class _Namesrv(Role):
         return _answers(self.address, GET_BROKER_CLUSTER_INFO)
 
 
+def listening(host: Host) -> dict[str, object]:
+    """Where ours is bound; the hosts of the tests' own networks are nobody else's."""
+    return {"bindAddress": host.ip} | ({} if is_loopback(host.ip) else {"insecureNetwork": True})
+
+
 class JavaNamesrv(_Java, _Namesrv):
     main = "org.apache.rocketmq.namesrv.NamesrvStartup"
     heap_mb = 128
@@ -169,7 +177,7 @@ class OurNamesrv(_Namesrv):
         return twistd("rocketha-namesrv", "--config", str(self.config_file()))
 
     def configuration(self) -> dict[str, object]:
-        return {**super().configuration(), "bindAddress": self.host.ip}
+        return {**super().configuration(), **listening(self.host)}
 
     def environment(self) -> Mapping[str, str]:
         return our_environment()
@@ -211,7 +219,7 @@ class _Broker(Role):
             "haListenPort": self.port + 1,
             "brokerIP1": self.host.ip,
             "brokerIP2": self.host.ip,
-            "bindAddress": self.host.ip,
+            **listening(self.host),
             "namesrvAddr": ";".join(n.address for n in self.namesrvs),
             "storePathRootDir": self.root,
             "storePathCommitLog": self.root / "commitlog",
@@ -300,6 +308,15 @@ class JavaController(_Java, _Controller):
 class OurController(_Controller):
     """``twistd rocketha-controller`` on the same property file."""
 
+    def configuration(self) -> dict[str, object]:
+        keys = super().configuration() | listening(self.host)
+        if "insecureNetwork" in keys:
+            secret = self.folder / "raft-secret"
+            secret.write_text("all controllers know it")
+            secret.chmod(0o600)
+            keys["raftSecretFile"] = secret
+        return keys
+
     def command(self) -> list[str]:
         return twistd("rocketha-controller", "--config", str(self.config_file()))
 
@@ -336,7 +353,7 @@ class OurEmbeddedController(_EmbeddedController):
         return twistd("rocketha-namesrv", "--config", str(self.config_file()))
 
     def configuration(self) -> dict[str, object]:
-        return {**super().configuration(), "bindAddress": self.host.ip}
+        return {**super().configuration(), **listening(self.host)}
 
     def environment(self) -> Mapping[str, str]:
         return our_environment()
@@ -352,9 +369,17 @@ class OurCluster(Role):
     kind = "cluster"
 
     def __init__(
-        self, folder: Path, extra: Mapping[str, object] | None = None, *, brokers: int = 1, controllers: int = 0
+        self,
+        folder: Path,
+        extra: Mapping[str, object] | None = None,
+        *,
+        brokers: int = 1,
+        controllers: int = 0,
+        tls: Path | None = None,
+        config: Path | None = None,
     ) -> None:
         super().__init__("cluster", folder, extra)
+        self.tls, self.file = tls, config
         self.brokers, self.controllers = brokers, controllers
         if brokers > 1:
             self.move(ports.block(brokers))
@@ -379,6 +404,8 @@ class OurCluster(Role):
             str(self.controllers),
             "--controller-port",
             str(self.controller_port),
+            *(("--tls", str(self.tls)) if self.tls is not None else ()),
+            *(("--config", str(self.file)) if self.file is not None else ()),
         )
 
     def environment(self) -> Mapping[str, str]:
@@ -390,8 +417,15 @@ class OurCluster(Role):
         return (
             reply is not None
             and all(address in reply.body for address in addresses)
-            and _answers(self.address, GET_BROKER_RUNTIME_INFO)
+            and (_answers(self.address, GET_BROKER_RUNTIME_INFO) or (self.file is not None and self._asks_who()))
         )
+
+    def _asks_who(self) -> bool:
+        """Whether the broker serves users who log in."""
+        try:
+            return remoting.call(self.address, GET_BROKER_RUNTIME_INFO, timeout_s=2).code == NO_PERMISSION
+        except (OSError, ValueError):
+            return False
 
 
 NAMESRVS: dict[str, type[_Namesrv]] = {"java": JavaNamesrv, "ours": OurNamesrv}

@@ -190,9 +190,19 @@ public final class Client {
         return p;
     }
 
+    /** Signs as the user of -Drocketha.user=NAME:PASSWORD; null without it. */
+    static org.apache.rocketmq.remoting.RPCHook hook() {
+        String user = System.getProperty("rocketha.user");
+        if (user == null) {
+            return null;
+        }
+        String[] words = user.split(":", 2);
+        return new org.apache.rocketmq.acl.common.AclClientRPCHook(new org.apache.rocketmq.acl.common.SessionCredentials(words[0], words[1]));
+    }
+
     static JSONObject producer(JSONObject q) throws Exception {
         String group = q.getString("group");
-        DefaultMQProducer p = q.getBooleanValue("transactional") ? transactional(group) : new DefaultMQProducer(group);
+        DefaultMQProducer p = q.getBooleanValue("transactional") ? transactional(group) : new DefaultMQProducer(group, hook());
         p.setNamesrvAddr(q.getString("namesrv"));
         p.setInstanceName(q.getString("name") + "-" + ProcessHandle.current().pid());
         p.setSendMsgTimeout(q.getIntValue("timeout_ms", 10000));
@@ -422,7 +432,7 @@ public final class Client {
         if (kind.equals("lite") || kind.equals("pull")) {
             return lite(q, name);
         }
-        DefaultMQPushConsumer c = new DefaultMQPushConsumer(q.getString("group"));
+        DefaultMQPushConsumer c = new DefaultMQPushConsumer(q.getString("group"), hook(), new org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely());
         c.setNamesrvAddr(q.getString("namesrv"));
         c.setInstanceName(name + "-" + ProcessHandle.current().pid());
         c.setConsumeFromWhere(q.getBooleanValue("from_last") ? ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET : ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

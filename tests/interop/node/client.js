@@ -19,7 +19,9 @@ const digest = body => crypto.createHash('sha1').update(body).digest('hex');
 
 // httpclient would ask a web server for the nameservers; it is wanted even where nameSrv says them.
 function options(c) {
-  return { httpclient: {}, nameSrv: [c.namesrv], logger, clientIP: '127.0.0.1', instanceName: `${c.name}-${process.pid}` };
+  const [accessKeyId, accessKeySecret] = (process.env.ROCKETHA_USER || '').split(':');
+  const who = accessKeyId ? { accessKeyId, accessKeySecret } : {};
+  return { httpclient: {}, nameSrv: [c.namesrv], logger, clientIP: '127.0.0.1', instanceName: `${c.name}-${process.pid}`, ...who };
 }
 
 // ---- sending

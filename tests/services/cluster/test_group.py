@@ -17,6 +17,7 @@ from twisted.python import usage
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from rocketha.admin.pki import members
 from rocketha.errors import ConfigError, DiskFailure
 from rocketha.namesrv.route_table import Broker, BrokerKey
 from rocketha.protocols.endpoints import Dialer
@@ -26,6 +27,7 @@ from rocketha.services.cluster import tap as cluster_tap
 from rocketha.services.cluster.group import GroupService
 from rocketha.services.cluster.layout import Layout, Plan, adopt, begin_first, check_directory, check_ledgers
 from rocketha.services.cluster.member import Member
+from rocketha.services.cluster.service import tls_lines
 from rocketha.services.cluster.switches import Switches, why
 from rocketha.services.controller import tap as controller_tap
 from rocketha.services.process.platform import Platform
@@ -496,7 +498,7 @@ class TlsTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.pki = os.path.join(self.mktemp(), "pki")
         authority = Authority.make(self.pki, "ca", datetime.datetime.now(datetime.UTC), 10)
-        authority.issue("all", ["127.0.0.1"], None, datetime.datetime.now(datetime.UTC), 5)
+        authority.issue("all", ["127.0.0.1"], (), datetime.datetime.now(datetime.UTC), 5)
         self.file = os.path.join(self.pki, "all.properties")
 
     def test_every_process_has_it(self) -> None:
@@ -514,6 +516,33 @@ class TlsTests(SynchronousTestCase):
             controller.parseOptions(list(plan.arguments[1:]))
             assert controller.loaded is not None
             self.assertEqual(controller.loaded.config.remoting.tls, options.broker.config.remoting.tls)
+
+    def test_each_its_own_identity(self) -> None:
+        """Of ``rocketha pki cluster``: with another's files a process does not start, and people are operators."""
+        now, folder = datetime.datetime.now(datetime.UTC), os.path.join(self.mktemp(), "pki")
+        authority = Authority.make(folder, "ca", now, 10)
+        for name, who in members("DefaultCluster", "broker-a", 2, 1).items():
+            authority.issue(name, ["127.0.0.1"], who, now, 5)
+        options = parsed("--data", self.mktemp(), "--brokers", "2", "--controllers", "1", "--tls", folder)
+        assert options.layout is not None and options.network is not None
+        self.assertTrue(options.network.askers.known)
+        for plans, tap in (
+            (options.layout.broker_plans(), broker_tap),
+            (options.layout.controller_plans(), controller_tap),
+        ):
+            for plan in plans:
+                child: Any = tap.Options()
+                child.parseOptions(list(plan.arguments[1:]))
+                self.assertEqual(
+                    child.loaded.config.remoting.tls.config_file, f"{os.path.abspath(folder)}/{plan.name}.properties"
+                )
+                mine = plan.arguments.index(f"tls.config.file={os.path.abspath(folder)}/{plan.name}.properties")
+                others = [*plan.arguments[1:]]
+                others[mine - 1] = f"tls.config.file={folder}/operator.properties"
+                with self.assertRaisesRegex(usage.UsageError, "the certificate says operator/operator"):
+                    tap.Options().parseOptions(others)
+        (line,) = tls_lines(options.layout.broker.remoting.tls)
+        self.assertIn("operator.properties", line)
 
     def test_no_password_among_arguments(self) -> None:
         """Anybody on the machine reads those: passwords are taken from files alone."""

@@ -169,7 +169,7 @@ class BrokerConfigTests(unittest.TestCase):
         for line in (
             "enableSlaveActingMaster=true",
             "aclEnable=true",
-            "authenticationEnabled=TRUE",
+            "migrateAuthFromV1Enabled=TRUE",
             "storeType=defaultRocksDB",
             "messageStorePlugIn=com.example.X",
         ):

@@ -35,10 +35,21 @@ class CommonTests(SynchronousTestCase):
             if command is cluster_tap:
                 self.assertRaises(usage.UsageError, options.parseOptions, ["--listen", "tcp:1"])
                 continue
-            options.parseOptions(["--listen", "tcp:1", "-l", "tcp:2:interface=127.0.0.1"])
-            self.assertEqual(options.listen, ["tcp:1", "tcp:2:interface=127.0.0.1"])
+            listen = ["tcp:1", "tcp:2:interface=127.0.0.1"]
+            options.parseOptions(["--listen", listen[0], "-l", listen[1], "--set", "insecureNetwork=true"])
+            self.assertEqual(options.listen, listen)
+            with self.assertRaisesRegex(usage.UsageError, "--listen tcp:1: other machines reach this port"):
+                command.Options().parseOptions(["--listen", "tcp:1"])
             with self.assertRaisesRegex(usage.UsageError, "--listen nonsense"):
                 command.Options().parseOptions(["--listen", "nonsense"])
+
+    def test_bind(self) -> None:
+        """No port is open to other machines without identities, or the word that the network keeps strangers away."""
+        for command in (broker_tap, namesrv_tap, cluster_tap):
+            flag = "--host" if command is cluster_tap else "--bind"
+            with self.assertRaisesRegex(usage.UsageError, "bindAddress=10.0.0.9: other machines reach this port"):
+                command.Options().parseOptions([flag, "10.0.0.9"])
+            command.Options().parseOptions([flag, "10.0.0.9", "--set", "insecureNetwork=true"])
 
     def test_file(self) -> None:
         """One that is not there is an error with its name."""

@@ -37,6 +37,12 @@ def file_with(case: SynchronousTestCase, text: str) -> str:
     return path
 
 
+def on_a_network(case: SynchronousTestCase) -> str:
+    """The keys of a controller that others than this machine reach."""
+    secret = file_with(case, "0123456789abcdef")
+    return f"insecureNetwork=true\nraftSecretFile={secret}\n"
+
+
 class ControllerTapTests(SynchronousTestCase):
     """Flags override the file; what is wrong is said before anything is opened."""
 
@@ -47,7 +53,8 @@ class ControllerTapTests(SynchronousTestCase):
 
     def test_flags(self) -> None:
         """The five that matter, and --set for the rest."""
-        path = file_with(self, f"controllerDLegerPeers={PEERS}\ncontrollerDLegerSelfId=n0\nbrokerSilence=2000\n")
+        keys = f"controllerDLegerPeers={PEERS}\ncontrollerDLegerSelfId=n0\nbrokerSilence=2000\n"
+        path = file_with(self, keys + on_a_network(self))
         options = self.parse("-c", path, "--id", "n2", "--data", "/srv/x", "--group", "g", "--set", "brokerSilence=900")
         assert options.loaded is not None
         config = options.loaded.config
@@ -78,6 +85,25 @@ class ControllerTapTests(SynchronousTestCase):
             with self.assertRaisesRegex(usage.UsageError, words):
                 self.parse(*arguments)
 
+    def test_not_open_to_strangers(self) -> None:
+        """A port that other machines reach: not without identities or the word that the network is safe; and a member
+        of the group always shows that it is one."""
+        peers = ("--peers", PEERS, "--id", "n1")
+        secret = file_with(self, "0123456789abcdef")
+        for arguments, words in (
+            (peers, "nothing shows which of them are controllers: set raftSecretFile"),
+            ((*peers, "--set", "insecureNetwork=true"), "nothing shows which of them are controllers"),
+            ((*peers, "--set", f"raftSecretFile={secret}"), "bindAddress=10.0.0.2: other machines reach this port"),
+            (("--bind", "0.0.0.0"), "bindAddress=0.0.0.0: other machines reach this port"),
+            (("--listen", "tcp:9878"), "--listen tcp:9878: other machines reach this port"),
+        ):
+            with self.assertRaisesRegex(usage.UsageError, words):
+                self.parse(*arguments)
+        options = self.parse(*peers, "--set", "insecureNetwork=true", "--set", f"raftSecretFile={secret}")
+        assert options.network is not None
+        self.assertIn("insecureNetwork=true", options.network.notice)
+        self.parse("--listen", "tcp:9878:interface=127.0.0.1")
+
     def test_made(self) -> None:
         """With a status port if there is to be one; nothing runs yet."""
         made = controller_tap.makeService(self.parse("--http", "9870"))
@@ -101,7 +127,7 @@ class EmbeddedTests(SynchronousTestCase):
         path = file_with(
             self,
             "listenPort=19876\nenableControllerInNamesrv=true\ncontrollerDLegerGroup=g\ncontrollerDLegerSelfId=n1\n"
-            f"controllerDLegerPeers={PEERS}\n",
+            f"controllerDLegerPeers={PEERS}\n" + on_a_network(self),
         )
         made = namesrv_tap.makeService(
             self.parse("-c", path, "-d", "/srv/ns", "--set", "controllerStorePath=/srv/c", "--set", "topicsMax=9")
@@ -116,7 +142,7 @@ class EmbeddedTests(SynchronousTestCase):
     def test_bind_is_the_name_servers(self) -> None:
         """The controller listens where the others look for it, however clients reach the name server."""
         for peer, place in (("10.0.0.1", "10.0.0.1"), ("[2001:db8::1]", "2001:db8::1"), ("c0.example", "10.9.9.9")):
-            keys = f"enableControllerInNamesrv=true\ncontrollerDLegerPeers=n0-{peer}:9878\n"
+            keys = f"enableControllerInNamesrv=true\ncontrollerDLegerPeers=n0-{peer}:9878\ninsecureNetwork=true\n"
             flag = self.parse("-c", file_with(self, keys), "--bind", "10.9.9.9")
             key = self.parse("-c", file_with(self, f"{keys}bindAddress=10.9.9.9\n"))
             for options in (flag, key):

@@ -47,7 +47,7 @@ class WitnessTapTests(SynchronousTestCase):
         return path
 
     def test_flags(self) -> None:
-        options = self.parse(*GOOD, "--bind", "10.0.0.3")
+        options = self.parse(*GOOD, "--bind", "10.0.0.3", "--set", "insecureNetwork=true")
         assert options.loaded is not None
         keys = options.loaded.config.replication
         self.assertEqual((keys.d_leger_self_id, keys.d_leger_group), ("n2", "g"))

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from rocketha.access.routes import unsupported
 from rocketha.broker.request import Responder
 from rocketha.broker.role import BUSY, NOT_AVAILABLE, NOT_ENOUGH, REFUSALS, Gate, Role, gate
 from rocketha.broker.routes import CHANGES, BrokerRoute, Kind
@@ -29,7 +30,6 @@ from rocketha.services.tables.waits import NewTopics, Promises, SavedAnswers
 from rocketha.services.waiting.fresh_reads import FreshReads
 from rocketha.services.waiting.parked_requests import ParkedRequests
 from rocketha.wire.remoting import Answer, Command
-from rocketha.wire.routes import unsupported
 
 
 class Elsewhere(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rocketha.access.routes import unsupported
 from rocketha.broker.routes import PULLS, BrokerRoute
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, RequestService, ServerParts
@@ -13,7 +14,6 @@ from rocketha.services.core.core import BrokerCore
 from rocketha.services.process.reserve import shows_by
 from rocketha.services.replication.service import Port
 from rocketha.wire.remoting import Answer, Command
-from rocketha.wire.routes import unsupported
 
 FAST_PORT_BELOW = 2
 """How far below the main port the fast port is."""

@@ -9,7 +9,7 @@ and serves (:meth:`BrokerFeature.leave`), then when the role has ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from twisted.internet import defer
@@ -18,6 +18,9 @@ from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.role import Role
 from rocketha.broker.routes import ROUTES
 from rocketha.broker.state import BrokerIdentity
+from rocketha.services.access.account_requests import AccountRequests
+from rocketha.services.access.guard import guarded
+from rocketha.services.access.users import Users
 from rocketha.services.broker.appending import Appending
 from rocketha.services.broker.controller_mode import ControllerMode
 from rocketha.services.broker.dispatcher import Dispatcher
@@ -52,6 +55,9 @@ from rocketha.services.waiting.log_reads import LogReads
 
 MakeRoleSource = Callable[[RoleContext], RoleSource]
 
+
+if TYPE_CHECKING:
+    from rocketha.services.access.accounts_log import AccountsLog
 
 _SOURCES: dict[type[ReplicationMode], Callable[[RoleContext], RoleSource]] = {
     ClassicMode: ClassicRole,
@@ -100,6 +106,7 @@ class RunningBroker:
         self.delayed = DelayedMessages(core, pulls)
         self.reading = Reading(core, (pulls, queries), self.delayed.delivery, self.dispatcher)
         self.plugins = PluginHost(enabled, core, self.dispatcher.request, self)
+        self._accounts = self._make_accounts()
         parts.files.load()
         self.replication = mode.replication(self._replication_context(opened))
         self.metadata = MetadataSync(self._tables_context())
@@ -129,6 +136,8 @@ class RunningBroker:
             self.metadata,
             self.forwarding,
             self.plugins,
+            AccountRequests(self._accounts),
+            *(() if self._accounts is None else (self._accounts,)),
         )
         self._routes = {**ROUTES, **self.plugins.routes}
         self.dispatcher.open(
@@ -138,6 +147,21 @@ class RunningBroker:
         core.changes.when_over(self._log_changed)
         core.effects.watch_topics(self.registration.topics_changed)
         self.replication.role_changed.append(self._role_changed)
+
+    def _make_accounts(self) -> AccountsLog | None:
+        """Where users log in."""
+        if not self.core.config.access.authentication_enabled:
+            return None
+        from rocketha.services.access.accounts_log import AccountsLog  # it needs an extra
+
+        return AccountsLog(self.core, self.dispatcher.serve, lambda: self.serving)
+
+    def _users(self) -> Users | None:
+        log, core = self._accounts, self.core
+        if log is None:
+            return None
+        cluster = self.state.identity.cluster_name
+        return Users(lambda: log.accounts, core.config.access, cluster, core.platform.now_ms)
 
     # --- what its features work with
 
@@ -217,7 +241,8 @@ class RunningBroker:
         :raises CannotListenError: a port is taken.
         :raises ConfigError: a plug-in's is.
         """
-        ports = BrokerPorts(self.core, listen, self.dispatcher, self._routes, self._sessions.holding)
+        requests = guarded(self.dispatcher, self.core.platform.askers, self._routes, self._users())
+        ports = BrokerPorts(self.core, listen, requests, self._routes, self._sessions.holding)
         ports.open(parent, self.replication.ports())
         self.plugins.open(parent)
 

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from twisted.application import service
 from twisted.python import usage
 
+from rocketha.access.identity import Part
 from rocketha.observe import refusals
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.config import loading
@@ -50,8 +51,14 @@ class Options(ListenOptions):
 
     def load(self) -> None:
         self.loaded = loading.load_broker(*self.file("broker.conf"), self.flags)
-        self.network = TlsNetwork(self.loaded.config.remoting.tls)
+        config = self.loaded.config
+        self.tls = config.remoting.tls
+        self.network = TlsNetwork(self.tls)
+        self.network.must_be(Part.BROKER, config.broker_name, config.broker_cluster_name)
         self.plugins = needed(self.loaded.config.plugins, self.loaded.config.plugin_keys)
+
+    def bound(self) -> Iterable[str]:
+        return () if self.loaded is None else (self.loaded.config.bind_address,)
 
 
 def makeService(options: Options) -> service.IService:
@@ -69,7 +76,12 @@ def makeService(options: Options) -> service.IService:
         network.install(broker.metrics)
         refusals.install(broker.metrics, broker.refusals)
         StatusService(
-            options.status, broker.metrics, broker.healthy, broker.ready, refusals=broker.refusals
+            options.status,
+            broker.metrics,
+            broker.healthy,
+            broker.ready,
+            refusals=broker.refusals,
+            notice=network.notice,
         ).setServiceParent(whole)
     broker.setServiceParent(whole)
     return whole

@@ -75,6 +75,7 @@ class Layout:
     :ivar flags: what every broker is given, key to value.
     :ivar own: the same for one of them, by its number.
     :ivar common: flags of twistd's commands that every process is given.
+    :ivar pki: directory of ``rocketha pki cluster``; None: controllers have the brokers' ``tls.*`` keys.
     :ivar dledger: brokers elect their master themselves (enableDLegerCommitLog); there are no controllers.
     """
 
@@ -90,6 +91,7 @@ class Layout:
     config_file: str | None = None
     common: tuple[str, ...] = ()
     dledger: bool = False
+    pki: str | None = None
 
     def check_ports(self) -> None:
         """See that all ports exist and differ.
@@ -169,9 +171,16 @@ class Layout:
                 "controllerStorePath": directory,
             }
             port = self.controller_port + number - 1
-            arguments = ("rocketha-controller", *self.common, *_set({**keys, **given(self.broker.remoting.tls)}))
-            plans.append(Plan(f"controller-{number}", port, address, directory, arguments))
+            name, pki = f"controller-{number}", self.pki
+            tls = given(self.broker.remoting.tls) if pki is None else {"tls.config.file": tls_file(pki, name)}
+            arguments = ("rocketha-controller", *self.common, *_set({**keys, **tls}))
+            plans.append(Plan(name, port, address, directory, arguments))
         return plans
+
+
+def tls_file(pki: str, name: str) -> str:
+    """The ``tls.*`` keys of a process."""
+    return os.path.join(pki, f"{name}.properties")
 
 
 def _set(keys: Mapping[str, str]) -> tuple[str, ...]:

@@ -160,7 +160,9 @@ def tls_lines(tls: TlsConfig) -> list[str]:
     """What the command needs to be told before it connects; nothing where all is in the clear."""
     if not tls.enable or tls.config_file in ("", DEFAULT_FILE):
         return []
-    return [f"  export {ENVIRONMENT}={os.path.relpath(tls.config_file)}"]
+    operators = os.path.join(os.path.dirname(tls.config_file), "operator.properties")  # of rocketha pki cluster
+    file = operators if tls.identities == "required" and os.path.exists(operators) else tls.config_file
+    return [f"  export {ENVIRONMENT}={os.path.relpath(file)}"]
 
 
 def command_name() -> str:

@@ -11,15 +11,15 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from twisted.application import service
 from twisted.python import usage
 
+from rocketha.access.identity import Part
 from rocketha.errors import ConfigError
 from rocketha.observe import refusals
 from rocketha.observe.metrics import Registry
-from rocketha.protocols.network import Network
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.cluster.group import GroupService
 from rocketha.services.cluster.layout import (
@@ -31,6 +31,7 @@ from rocketha.services.cluster.layout import (
     Plan,
     check_directory,
     check_ledgers,
+    tls_file,
 )
 from rocketha.services.cluster.service import ClusterService, near_address
 from rocketha.services.config import loading
@@ -74,6 +75,7 @@ class Options(KeyOptions):
         ["controllers", None, None, "How many controllers; by default none for one broker, one for several."],
         ["broker-port", None, None, "The broker's port (listenPort, default 10911); the next replica's is 10 more."],
         ["controller-port", None, "9878", "The first controller's port; the next one's is 1 more."],
+        ["tls", None, None, "Directory of rocketha pki cluster: all under TLS, each process with its identity."],
         ["config", "c", None, "RocketMQ property file for the brokers (broker.conf)."],
         *STATUS_PARAMETERS,
     ]
@@ -83,7 +85,6 @@ class Options(KeyOptions):
     namesrv: loading.Loaded[loading.NamesrvConfig] | None = None
     layout: Layout | None = None
     network: TlsNetwork | None = None
-    """Of a group; None for a broker alone."""
 
     def load(self) -> None:
         """The configurations, and the layout of a group."""
@@ -116,14 +117,30 @@ class Options(KeyOptions):
         self.flags.setdefault("bindAddress", host)
         self.flags["storePathRootDir"] = os.path.join(data, "store")
         self.flags["namesrvAddr"] = near_address(host, self.namesrv.config.listen_port)
+        alone = brokers == 1 and not controllers and not ledgers
+        if self["tls"] is not None:
+            self["tls"] = os.path.abspath(self["tls"])
+            for number in range(1, brokers + 1):
+                file = tls_file(self["tls"], "cluster" if alone else f"broker-{number}")
+                own.setdefault(number, {})["tls.config.file"] = file
         self.broker, self.plugins = self._load_broker({**self.flags, **own.get(1, {})})
-        self.network = TlsNetwork(self.broker.config.remoting.tls)
+        config = self.broker.config
+        tls = config.remoting.tls
+        if self["tls"] is not None and not alone:
+            tls = loading.load_tls(tls_file(self["tls"], "cluster"))
+        self.tls, self.network = tls, TlsNetwork(tls)
+        self.network.must_be(Part.NAMESERVER)
+        if alone:
+            self.network.must_be(Part.BROKER, config.broker_name, config.broker_cluster_name)
         if ledgers:
             check_ledgers(data, brokers)
         else:
             check_directory(data, brokers, controllers)
         if controllers or ledgers:
             self.layout = self._group(data, brokers, controllers, own)
+
+    def bound(self) -> Iterable[str]:
+        return [each.config.bind_address for each in (self.namesrv, self.broker) if each is not None]
 
     def _own_flags(self, brokers: int) -> dict[int, dict[str, str]]:
         """Take the flags of single brokers out of those of all; by the broker's number."""
@@ -150,7 +167,9 @@ class Options(KeyOptions):
         file = os.path.abspath(self["config"]) if self["config"] is not None else None
         common = ("--log-level", self["log-level"])
         config, ledgers = self.broker.config, self["mode"] == DLEDGER
-        layout = Layout(data, near, *ports, brokers, controllers, config, self.flags, own, file, common, ledgers)
+        layout = Layout(
+            data, near, *ports, brokers, controllers, config, self.flags, own, file, common, ledgers, self["tls"]
+        )
         layout.check_ports()
         for number, plan in enumerate(layout.broker_plans(), 1):
             loaded = self.broker if number == 1 else self._load_broker({**self.flags, **own.get(number, {})})[0]
@@ -172,7 +191,7 @@ class Options(KeyOptions):
         return int(text)
 
 
-def make_group(options: Options, layout: Layout, network: Network, namesrv: NameServerService) -> GroupService:
+def make_group(options: Options, layout: Layout, network: TlsNetwork, namesrv: NameServerService) -> GroupService:
     """The group of a layout; its status port tells of the nameserver and of whether there is a master."""
     if options.status is None:
         return GroupService(namesrv, layout, network)
@@ -180,7 +199,9 @@ def make_group(options: Options, layout: Layout, network: Network, namesrv: Name
     install_process_metrics(metrics)
     namesrv_metrics.install(metrics, namesrv)
     refusals.install(metrics, namesrv.refusals)
-    status = StatusService(options.status, metrics, lambda: None, lambda: group.ready(), refusals=namesrv.refusals)
+    status = StatusService(
+        options.status, metrics, lambda: None, lambda: group.ready(), refusals=namesrv.refusals, notice=network.notice
+    )
     group = GroupService(namesrv, layout, network, status)
     return group
 
@@ -210,6 +231,7 @@ def makeService(options: Options) -> service.IService:
             broker.healthy,
             lambda: broker.ready() or namesrv_metrics.ready(namesrv),
             refusals=broker.refusals,
+            notice=network.notice,
         )
     data, log = os.path.relpath(options["data"]), os.path.relpath(options["log-file"])
     ClusterService(namesrv, broker, data, log, status).setServiceParent(whole)

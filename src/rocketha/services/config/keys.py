@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from rocketha.services.config.access import AccessConfig
 from rocketha.services.config.checks import (
     check_bind,
     check_delay_levels,
@@ -248,13 +249,14 @@ class RemotingConfig(Section):
 
 @attrs.define(slots=True)
 class BrokerConfig(Section):
-    """Keys of ``BrokerConfig`` and ``BrokerIdentity``; those of the store, the ports and replication are in ``store``,
-    ``remoting`` and ``replication``.
+    """Keys of ``BrokerConfig`` and ``BrokerIdentity``; those of the store, the ports, replication and users are in
+    ``store``, ``remoting``, ``replication`` and ``access``.
     """
 
     store: StoreSettings = attrs.field(factory=StoreSettings)
     remoting: RemotingConfig = attrs.field(factory=RemotingConfig)
     replication: ReplicationConfig = attrs.field(factory=ReplicationConfig)
+    access: AccessConfig = attrs.field(factory=AccessConfig)
     plugin_keys: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
 
     broker_cluster_name: str = text("DefaultCluster", "The cluster's name.", check=check_name)

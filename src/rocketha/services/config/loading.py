@@ -27,6 +27,7 @@ import attrs
 from rocketha.errors import ConfigError, RequestRefused
 from rocketha.protocols.endpoints import literal_host
 from rocketha.services.config import properties_file
+from rocketha.services.config.access import AccessConfig, check_access
 from rocketha.services.config.checks import bare_address, bind_address, check_name, plugin_names
 from rocketha.services.config.controller import ControllerConfig, check_secret, complete_controller
 from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
@@ -42,6 +43,7 @@ from rocketha.services.process.open_files import limit as open_files_limit
 from rocketha.services.process.secret_file import refuse_readable
 
 __all__ = [
+    "AccessConfig",
     "BrokerConfig",
     "ControllerConfig",
     "Loaded",
@@ -68,7 +70,9 @@ Config = BrokerConfig | NamesrvConfig | ControllerConfig
 CONTROLLER_ONLY = frozenset(ControllerConfig.declared()) - frozenset(NamesrvConfig.declared())
 """Keys that in a file for both are the controller's alone."""
 
-SECRETS = frozenset(name for name, (_, key) in TlsConfig.declared().items() if key.secret)
+SECRETS = frozenset(
+    name for section in (TlsConfig, AccessConfig) for name, (_, key) in section.declared().items() if key.secret
+)
 """Keys whose values nobody else may see."""
 
 _S = TypeVar("_S", BrokerConfig, NamesrvConfig, ControllerConfig)
@@ -165,7 +169,7 @@ def load_broker(
         name,
         flags or {},
         defaults,
-        (BrokerConfig, StoreSettings, RemotingConfig, TlsConfig, ReplicationConfig),
+        (BrokerConfig, StoreSettings, RemotingConfig, TlsConfig, ReplicationConfig, AccessConfig),
         (NamesrvConfig, ControllerConfig),
         plugin_keys,
     )
@@ -174,6 +178,7 @@ def load_broker(
     config.store = StoreSettings.from_texts(texts)
     config.remoting = _remoting(texts, flags or {}, warnings)
     keys = config.replication = ReplicationConfig.from_texts(texts)
+    config.access = AccessConfig.from_texts(texts)
     if witness:
         if not keys.d_leger_witness:
             raise ConfigError(f"{name}: a witness needs dLegerWitness, its id in dLegerPeers")
@@ -182,10 +187,19 @@ def load_broker(
     _complete_broker(config, environment, host_name, warnings)
     fit_broker(config, texts.keys(), name, warnings)
     complete_replication(config, keys, texts.keys(), name, warnings)
+    _complete_access(config)
     if not witness and keys.d_leger_self_id and keys.d_leger_self_id == keys.d_leger_witness:
         own = keys.d_leger_self_id
         raise ConfigError(f"{name}: dLegerSelfId={own} is refused, it is dLegerWitness: start twistd rocketha-witness")
     return Loaded(config, tuple(warnings))
+
+
+def _complete_access(config: BrokerConfig) -> None:
+    access, secret = config.access, None
+    if access.authentication_enabled and access.auth_secret_file:
+        refuse_readable(access.auth_secret_file)
+        secret = read_file(access.auth_secret_file)
+    check_access(access, secret, not config.replication.alone, config.remoting.tls.identities == "required")
 
 
 def load_witness(
@@ -394,7 +408,7 @@ def _own_address(wildcard: str) -> str:
 
 def _sections(config: Config) -> list[Section]:
     if isinstance(config, BrokerConfig):
-        return [config, config.store, config.remoting, config.remoting.tls, config.replication]
+        return [config, config.store, config.remoting, config.remoting.tls, config.replication, config.access]
     return [config, config.remoting, config.remoting.tls]
 
 

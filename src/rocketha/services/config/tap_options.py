@@ -5,7 +5,7 @@ Nothing is opened but the configuration file; what is wrong is a ``usage.UsageEr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from twisted.internet.endpoints import serverFromString
@@ -13,8 +13,10 @@ from twisted.internet.testing import MemoryReactor
 from twisted.python import usage
 
 from rocketha.errors import ConfigError
-from rocketha.services.config import loading
+from rocketha.services.config import loading, views
 from rocketha.services.config.checks import key_and_value
+from rocketha.services.config.exposure import check_exposure
+from rocketha.services.config.tls import TlsConfig
 from rocketha.services.process.secret_file import refuse_readable_key
 from rocketha.services.process.status import check_status_options
 
@@ -26,6 +28,7 @@ class KeyOptions(usage.Options):
     :ivar flags: keys given on the command line.
     :ivar listen: endpoint strings.
     :ivar status: where the status port is to be, if there is to be one.
+    :ivar tls: that of its ports.
     """
 
     key_of_option: ClassVar[Mapping[str, str]] = {}
@@ -36,6 +39,7 @@ class KeyOptions(usage.Options):
         self.flags: dict[str, str] = {}
         self.listen: list[str] = []
         self.status: str | None = None
+        self.tls = TlsConfig()
 
     def opt_set(self, pair: str) -> None:
         """KEY=VALUE: one configuration key; may be repeated."""
@@ -76,6 +80,20 @@ class KeyOptions(usage.Options):
         self.status = check_status_options(self)
         for description in self.listen:
             _check_endpoint(description)
+            self._check_exposure(description, f"--listen {description}")
+        if not self.listen:
+            for address in self.bound():
+                self._check_exposure(views.endpoint(address, 0), f"bindAddress={address}")
+
+    def bound(self) -> Iterable[str]:
+        """The IP addresses that the configuration has ports on."""
+        return ()
+
+    def _check_exposure(self, description: str, what: str) -> None:
+        try:
+            check_exposure(description, self.tls, what)
+        except ConfigError as problem:
+            raise usage.UsageError(str(problem)) from None
 
 
 class ListenOptions(KeyOptions):

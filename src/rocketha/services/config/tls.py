@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import attrs
 
+from rocketha.access.trusted import check as check_trusted
 from rocketha.errors import ConfigError
 from rocketha.services.config.checks import check_plain_path
 from rocketha.services.config.settings import Section, choice, flag, show, text
@@ -95,6 +96,28 @@ class TlsConfig(Section):
         name="tls.client.checkHost",
         ours=True,
     )
+    identities: str = choice(
+        "off",
+        ("off", "required"),
+        "Whether what brokers, controllers, nameservers and operators ask is answered only to who shows a certificate "
+        "with that identity.",
+        name="tls.identities",
+        ours=True,
+    )
+    trusted_peers: str = text(
+        "",
+        "IP addresses of Java's processes, which have no identity: broker/NAME/ID@ADDRESS,ADDRESS; "
+        "controller/ID@ADDRESS.",
+        name="tls.trustedPeers",
+        check=check_trusted,
+        ours=True,
+    )
+    insecure_network: bool = flag(
+        False,
+        "Whether ports that other machines reach are opened without tls.identities: the network keeps all others away.",
+        name="insecureNetwork",
+        ours=True,
+    )
     ciphers: str = text("", "Cipher suites, comma separated; empty is OpenSSL's own choice.", name="tls.ciphers")
     protocols: str = text(
         "", "TLSv1.2, TLSv1.3 or both, comma separated; empty is both.", name="tls.protocols", check=_check_protocols
@@ -141,11 +164,27 @@ def check_tls(config: TlsConfig) -> None:
             raise ConfigError(f"{side}=true needs {side.rpartition('.')[0]}.trustCertPath")
         if trust and not checked:
             raise ConfigError(f"{side.rpartition('.')[0]}.trustCertPath has no effect without {side}=true")
+    _check_identities(config)
     if wants == "require" and config.server_mode != "enforcing":
         raise ConfigError(
             "tls.server.need.client.auth=require needs tls.server.mode=enforcing: "
             f"with {config.server_mode} who connects in the clear shows none"
         )
+
+
+def _check_identities(config: TlsConfig) -> None:
+    if config.identities == "off":
+        if config.trusted_peers:
+            raise ConfigError("tls.trustedPeers has no effect with tls.identities=off")
+        return
+    for key, holds in (
+        ("tls.enable=true", config.enable),
+        ("tls.server.authClient=true", config.server_auth_client),
+        ("tls.client.authServer=true", config.client_auth_server),
+        ("tls.client.certPath", config.client_cert_path),
+    ):
+        if not holds:
+            raise ConfigError(f"tls.identities=required needs {key}: without it a certificate is not shown or checked")
 
 
 def _check_pair(side: str, certificate: str, key: str) -> None:

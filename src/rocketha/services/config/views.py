@@ -78,7 +78,7 @@ def registration(config: BrokerConfig) -> RegistrationRules:
     )
 
 
-def endpoint(address: str, port: int, backlog: int) -> str:
+def endpoint(address: str, port: int, backlog: int = 50) -> str:
     """The endpoint string of a plain TCP port."""
     kind = "tcp6" if ":" in address else "tcp"
     return f"{kind}:{port}:interface={address.replace(':', chr(92) + ':')}:backlog={backlog}"

@@ -63,12 +63,19 @@ Method = Callable[[RemotingProtocol, Command], "Answer | defer.Deferred[Any]"]
 class OwnAnswers:
     """See the module.
 
+    :param identified: operators show who they are, so they may be anywhere.
     :ivar operators: answers operators.
     :ivar methods: request code -> what answers it.
     """
 
     def __init__(
-        self, config: ControllerConfig, raft: RaftService, watch: Watch, notices: Notices, state: ControllerState
+        self,
+        config: ControllerConfig,
+        raft: RaftService,
+        watch: Watch,
+        notices: Notices,
+        state: ControllerState,
+        identified: bool = False,
     ) -> None:
         self._config = config
         self._raft = raft
@@ -78,7 +85,7 @@ class OwnAnswers:
         self._log = make_logger()
         not_leader = Answer(answers.NOT_LEADER.code, answers.NOT_LEADER.remark)
         self.operators = operators = Operators(
-            raft, "controller", lambda: config.remote_admin_enable, lambda change, ids: None, not_leader
+            raft, "controller", lambda: config.remote_admin_enable or identified, lambda change, ids: None, not_leader
         )
         self.methods: Mapping[int, Method] = {
             RequestCode.CONTROLLER_GET_METADATA_INFO: self._metadata,

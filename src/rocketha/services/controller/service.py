@@ -24,6 +24,7 @@ from twisted.application import service
 from twisted.internet import defer
 from twisted.python import log
 
+from rocketha.access.routes import unsupported
 from rocketha.broker.fair_budget import FairBudget, held_bytes
 from rocketha.controller import answers, heartbeats
 from rocketha.controller.events import AlterSyncStateSet, ConfirmMaster, Event
@@ -42,6 +43,7 @@ from rocketha.protocols.shared_port import SharedPort
 from rocketha.protocols.turn import Turn
 from rocketha.raft.config import RaftConfig
 from rocketha.rates import IDS_AT_ONCE, NEWCOMERS_AT_ONCE, Rates
+from rocketha.services.access.guard import guarded
 from rocketha.services.config import views
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.controller.answers import FULL, OwnAnswers, answer_to_failure
@@ -58,7 +60,6 @@ from rocketha.services.raft.options import RaftMember, RaftOptions, RaftView
 from rocketha.services.raft.service import RaftService
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
-from rocketha.wire.routes import unsupported
 
 _NOT_ITS_CONNECTION = "this broker's heartbeats do not come by this connection, or not from this host"
 """1001 and 11006: anybody else could put himself into the SyncStateSet, and be elected from there.  To a master this is
@@ -224,7 +225,7 @@ class ControllerService(service.MultiService):
         raft.started.addCallbacks(lambda _: self._recovered(), lambda _: None).addErrback(
             lambda why: log.err(why, "what follows the recovery of the log failed")
         )
-        self._own = OwnAnswers(config, raft, self._watch, self._notices, self.state)
+        self._own = OwnAnswers(config, raft, self._watch, self._notices, self.state, self._platform.askers.known)
         limits = views.limits(config.remoting)
         parts = ServerParts(
             turn=turn,
@@ -232,7 +233,8 @@ class ControllerService(service.MultiService):
             admission=Admission(limits, lambda ids: self._clusters, reserve=True),
             shows=shows_by(ROUTES),
         )
-        self.factory = SharedPort(self, reactor_, raft.port, limits, parts)
+        requests = guarded(self, self._platform.askers, ROUTES)
+        self.factory = SharedPort(requests, reactor_, raft.port, limits, parts)
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
         network = self._platform.network
         self._parts = [raft, *(network.port(reactor_, each, self.factory, self.refusals) for each in self._listen)]
@@ -260,6 +262,7 @@ class ControllerService(service.MultiService):
             directory,
             config.raft_join_existing,
             config.raft_secret,
+            self._platform.askers.is_controller,
         )
         machine = ControllerMachine(self.state, self._elections.applied)
         return RaftService(

@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 
 from twisted.application import service
 from twisted.python import usage
 
+from rocketha.access.identity import Part
+from rocketha.errors import ConfigError
 from rocketha.observe import refusals
 from rocketha.observe.metrics import Registry
+from rocketha.protocols.endpoints import is_loopback
 from rocketha.protocols.network import Network
 from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
@@ -53,7 +57,26 @@ class Options(ListenOptions):
 
     def load(self) -> None:
         self.loaded = loading.load_controller(*self.file("controller.conf"), self.flags)
-        self.network = TlsNetwork(self.loaded.config.remoting.tls)
+        self.tls = self.loaded.config.remoting.tls
+        self.network = TlsNetwork(self.tls)
+        check_controller(self.loaded.config, self.network)
+
+    def bound(self) -> Iterable[str]:
+        return () if self.loaded is None else (self.loaded.config.bind_address,)
+
+
+def check_controller(config: loading.ControllerConfig, network: TlsNetwork) -> None:
+    """See that nobody else can pass for one of the controllers.
+
+    :raises ConfigError: whoever reaches the port can.
+    """
+    network.must_be(Part.CONTROLLER, config.controller_dleger_self_id)
+    if len(config.peers) > 1 and not config.raft_secret and not network.askers.known:
+        if not is_loopback(config.bind_address):
+            raise ConfigError(
+                f"bindAddress={config.bind_address}: other machines reach this port, and nothing shows which of them "
+                "are controllers: set raftSecretFile, or tls.identities=required"
+            )
 
 
 def make_controller(
@@ -79,7 +102,12 @@ def makeService(options: Options) -> service.IService:
         controller_metrics.install(metrics, controller)
         refusals.install(metrics, controller.refusals)
         StatusService(
-            options.status, metrics, controller.healthy, controller.ready, refusals=controller.refusals
+            options.status,
+            metrics,
+            controller.healthy,
+            controller.ready,
+            refusals=controller.refusals,
+            notice=network.notice,
         ).setServiceParent(whole)
     controller.setServiceParent(whole)
     return whole

@@ -23,6 +23,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rocketha import interfaces
+from rocketha.access.routes import Asker
 from rocketha.broker.request import Responder
 from rocketha.broker.role import BUSY, Role
 from rocketha.broker.routes import BrokerRoute, Kind
@@ -40,7 +41,6 @@ from rocketha.services.features.messages import Messages
 from rocketha.services.features.observing import Observing
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
-from rocketha.wire.routes import Asker
 
 STOP_S = 5.0
 """How long a feature may take to stop."""

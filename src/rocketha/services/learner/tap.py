@@ -104,7 +104,7 @@ def makeService(options: Options) -> service.IService:
         network.install(metrics)
         learner.install(metrics)
         StatusService(
-            options.status, metrics, learner.healthy, learner.ready, refusals=learner.refusals
+            options.status, metrics, learner.healthy, learner.ready, refusals=learner.refusals, notice=network.notice
         ).setServiceParent(whole)
     learner.setServiceParent(whole)
     return whole

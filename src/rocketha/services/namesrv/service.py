@@ -49,6 +49,7 @@ from rocketha.protocols.endpoints import client_endpoint
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, ServerParts
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.rates import NEWCOMERS_AT_ONCE, Rates
+from rocketha.services.access.guard import guarded
 from rocketha.services.config import views
 from rocketha.services.config.loading import NamesrvConfig, describe, update
 from rocketha.services.namesrv.holders import Holders
@@ -198,7 +199,8 @@ class NameServerService(service.MultiService):
         limits = views.limits(self.config.remoting)
         admission = Admission(limits, self._purposes, reserve=True)
         parts = ServerParts(refusals=self.refusals, admission=admission, shows=shows_by(ROUTES))
-        self.factory = RemotingFactory(self, self._reactor, limits, parts=parts)
+        requests = guarded(self, self._platform.askers, ROUTES)
+        self.factory = RemotingFactory(requests, self._reactor, limits, parts=parts)
         self._holders = Holders(self._platform.dialer)
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
         for description in self._listen:

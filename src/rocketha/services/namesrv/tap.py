@@ -9,10 +9,12 @@ it; its keys stand in the same file.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from twisted.application import service
 from twisted.python import usage
 
+from rocketha.access.identity import Part
 from rocketha.observe import refusals
 from rocketha.observe.http import Check
 from rocketha.observe.metrics import Registry
@@ -54,7 +56,9 @@ class Options(ListenOptions):
         theirs = loading.CONTROLLER_ONLY
         flags = {key: value for key, value in self.flags.items() if key not in theirs}
         self.loaded = loading.load_namesrv(data, name, flags)
-        self.network = TlsNetwork(self.loaded.config.remoting.tls)
+        self.tls = self.loaded.config.remoting.tls
+        self.network = TlsNetwork(self.tls)
+        self.network.must_be(Part.NAMESERVER)
         if not self.loaded.config.enable_controller_in_namesrv:
             loading.load_namesrv(data, name, self.flags)  # a flag for the controller is an error
             return
@@ -62,6 +66,13 @@ class Options(ListenOptions):
         known = {key for section in sections for key in section.declared()}
         flags = {key: value for key, value in self.flags.items() if key in known and key != "listenPort"}
         self.controller = loading.load_controller(data, name, flags, embedded=True)
+        # Here, because a name server alone does without all of it.
+        from rocketha.services.controller.tap import check_controller
+
+        check_controller(self.controller.config, self.network)
+
+    def bound(self) -> Iterable[str]:
+        return (each.config.bind_address for each in (self.loaded, self.controller) if each is not None)
 
 
 def makeService(options: Options) -> service.IService:
@@ -93,7 +104,9 @@ def makeService(options: Options) -> service.IService:
         install_process_metrics(metrics)
         network.install(metrics)
         healthy, ready = lambda: None, lambda: next(filter(None, (check() for check in checks)), None)
-        StatusService(options.status, metrics, healthy, ready, refusals=servers[0]).setServiceParent(whole)
+        StatusService(
+            options.status, metrics, healthy, ready, refusals=servers[0], notice=network.notice
+        ).setServiceParent(whole)
     for each in inner:
         each.setServiceParent(whole)
     return whole

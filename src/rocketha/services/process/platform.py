@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from rocketha.access.askers import Askers
 from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.network import InTheClear, Network
 from rocketha.services.process.fatal import end_process
@@ -59,6 +60,11 @@ class Platform:
     def dialer(self) -> Dialer:
         """For connections to other servers."""
         return Dialer(self.reactor, self.network.endpoint)
+
+    @property
+    def askers(self) -> Askers:
+        """Who is at the other end of connections."""
+        return self.network.askers
 
     def seconds(self) -> float:
         """Of the steady clock."""

@@ -1,6 +1,6 @@
 """Whom a server's places in reserve are for: replicas, other brokers, controllers and operators, by what they ask.
 
-Theory of operation.  A row says who asks for it (:class:`~rocketha.wire.routes.Asker`).  One who passes requests of
+Theory of operation.  A row says who asks for it (:class:`~rocketha.access.routes.Asker`).  One who passes requests of
 clients on marks them.  This keeps clients that work from keeping out those who keep the service going; it is no
 protection from somebody who means harm and knows the codes.
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from rocketha.access.routes import Asker, Route
 from rocketha.broker.forward_rules import MARK
 from rocketha.wire.remoting import Command
-from rocketha.wire.routes import Asker, Route
 
 
 def shows_by(routes: Mapping[int, Route]) -> Callable[[Command], bool]:

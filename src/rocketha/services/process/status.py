@@ -77,6 +77,7 @@ class StatusService(service.MultiService):
 
     :param description: endpoint string.
     :param refusals: told of the connections that the port ends.
+    :param notice: shown with readiness.
     """
 
     def __init__(
@@ -87,11 +88,12 @@ class StatusService(service.MultiService):
         ready: Check,
         reactor: Any = None,
         refusals: Refusals | None = None,
+        notice: str = "",
     ) -> None:
         super().__init__()
         self.setName("status")
         self._description = description
-        self._factory = StatusFactory(metrics, healthy, ready, refusals=refusals)
+        self._factory = StatusFactory(metrics, healthy, ready, refusals=refusals, notice=notice)
         self._reactor = reactor
 
     def startService(self) -> None:

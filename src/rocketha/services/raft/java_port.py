@@ -17,6 +17,8 @@ from typing import Any
 from twisted.internet import defer
 from twisted.python.failure import Failure
 
+from rocketha.access.claims import REPLICA
+from rocketha.access.routes import Asker, Route, table
 from rocketha.dledger.here import Here, Reply
 from rocketha.errors import RequestRefused
 from rocketha.observe.logging import make_logger
@@ -29,10 +31,19 @@ from rocketha.raft.storage import Compacted, Unavailable
 from rocketha.services.raft.service import RaftService
 from rocketha.wire import dledger_json
 from rocketha.wire import dledger_values as values
-from rocketha.wire.codes import ResponseCode
+from rocketha.wire.codes import PrivateCode, ResponseCode
 from rocketha.wire.dledger_values import CODES, EXCHANGES, NUMBER_MAX, VoteResult
 from rocketha.wire.dledger_values import DLedgerResponseCode as Code
 from rocketha.wire.remoting import Answer, Command, encode_answer
+
+ROUTES = table(
+    (
+        *(Route(code, Asker.PEER, claims=REPLICA) for code in EXCHANGES),
+        Route(PrivateCode.STATUS, Asker.OPERATOR, claims=REPLICA),
+        Route(PrivateCode.MEMBERS, Asker.OPERATOR),
+    )
+)
+"""What this port answers."""
 
 FRAME_CODE = 200
 """Of every answer's frame."""

@@ -30,7 +30,7 @@ class Operators:
     """See the module.
 
     :param what: the server that they must be on the machine of.
-    :param from_elsewhere: whether they may be on another one.
+    :param from_elsewhere: whether they may be on another one: it is allowed, or others than operators are not let in.
     :param check: told of a change, and of the ids of all members after it; raises what the group has against it.
     :param not_leader: the answer where this member does not lead.
     """

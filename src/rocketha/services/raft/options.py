@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
+from rocketha.access.askers import Askers
+from rocketha.protocols.raft import Vouches, anybody
 from rocketha.protocols.raft_peers import PeerView
 from rocketha.raft.config import Status
+from rocketha.services.config.peers import check_members, member_number
 from rocketha.store.raft_log import SEGMENT_BYTES
 
 
@@ -63,6 +67,15 @@ class RaftOptions:
     check_addresses: bool = True
 
 
+def vouching(askers: Askers) -> Vouches:
+    """For a group of brokers: each member is the replica whose id follows from its own."""
+
+    def vouches(transport: Any, host: str, member: str) -> bool:
+        return check_members((member,)) is None and askers.is_replica(transport, host, member_number(member) + 1)
+
+    return vouches if askers.known else anybody
+
+
 @attrs.frozen
 class RaftMember:
     """Which member of which group.
@@ -72,6 +85,7 @@ class RaftMember:
     :ivar directory: of the log.
     :ivar joins: it is added to a group that runs: it does not count itself a voter before it is told.
     :ivar secret: of the group: members without it are refused.
+    :ivar vouches: see :class:`rocketha.protocols.raft.Identity`.
     """
 
     id: str
@@ -80,6 +94,7 @@ class RaftMember:
     directory: str
     joins: bool = False
     secret: bytes = b""
+    vouches: Vouches = anybody
 
 
 @attrs.frozen

@@ -96,7 +96,9 @@ class RaftService(service.Service):
         self._reactor, self._disk, self._chance = platform.reactor, platform.disk, platform.chance
         self._turn_of_answers = turn or Turn()
         chance, address = platform.chance, member.peers[member.id]
-        self.identity = Identity(member.group, member.id, address, chance.getrandbits(63), member.secret)
+        self.identity = Identity(
+            member.group, member.id, address, chance.getrandbits(63), member.secret, member.vouches
+        )
         self.port = RaftPort(self.identity, self, limits, self.options.check_addresses, refusals)
         opt = self.options
         self._waiters = Waiters(

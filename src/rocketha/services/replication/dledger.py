@@ -39,12 +39,13 @@ from rocketha.raft.membership import MembersChange
 from rocketha.raft.messages import Entry, EntryKind, Members
 from rocketha.raft.node import RaftNode
 from rocketha.raft.quorum import present
+from rocketha.services.access.guard import guarded
 from rocketha.services.config.peers import check_members
 from rocketha.services.config.replication import WIRE_JAVA, ReplicationConfig
 from rocketha.services.raft.java_members import Group, JavaMembers
-from rocketha.services.raft.java_port import JavaPort, Operator
+from rocketha.services.raft.java_port import ROUTES, JavaPort, Operator
 from rocketha.services.raft.operators import Operators, group_status
-from rocketha.services.raft.options import RaftMember, RaftOptions
+from rocketha.services.raft.options import RaftMember, RaftOptions, vouching
 from rocketha.services.raft.service import SECOND_TICKS, RaftService
 from rocketha.services.raft.waiting import NoMajority
 from rocketha.services.replication.context import ReplicationContext
@@ -121,7 +122,7 @@ class DLedgerReplication(Replication):
     def _make_raft(self, context: ReplicationContext) -> RaftService:
         keys, platform = context.keys, context.platform
         name, peers = keys.d_leger_self_id, keys.dledger_peers
-        member = RaftMember(name, keys.d_leger_group, peers, keys.dledger_directory)
+        member = RaftMember(name, keys.d_leger_group, peers, keys.dledger_directory, vouches=vouching(platform.askers))
         store = EntryStore(
             self._entries,
             lambda: self.log.end,
@@ -396,12 +397,13 @@ class DLedgerReplication(Replication):
         operators = Operators(
             self.raft,
             "broker",
-            lambda: self.keys.remote_admin_enable,
+            lambda: self.keys.remote_admin_enable or context.platform.askers.known,
             self._check_change,
             Answer(ResponseCode.CONTROLLER_NOT_LEADER, "this member does not lead"),
         )
         answers: dict[int, Operator] = {PrivateCode.STATUS: self._status, PrivateCode.MEMBERS: operators.members}
-        requests, parts = JavaPort(self.raft, context.refusals, answers), ServerParts(refusals=context.refusals)
+        java = JavaPort(self.raft, context.refusals, answers)
+        requests, parts = guarded(java, context.platform.askers, ROUTES), ServerParts(refusals=context.refusals)
         reactor = context.platform.reactor
         port = (
             RemotingFactory(requests, reactor, parts=parts)

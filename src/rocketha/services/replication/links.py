@@ -44,6 +44,7 @@ class SlaveLinks:
         self._as_turn = context.as_turn
         self._reactor = context.platform.reactor
         self._reads = context.reads
+        self._askers = context.platform.askers
         limits = attrs.evolve(HA_LIMITS, connections=replica_links())
         self.factory = MasterHaFactory(self, self._reactor, limits, context.refusals)
         self.serving = False
@@ -84,6 +85,9 @@ class SlaveLinks:
         if not self._keys.may_replicate(connection.peer_host):
             return NoLink(Ended.NOT_ALLOWED, "haAllowedAddresses does not name it")
         return OpenLink(self._machine(now_ms), LinkReader(self._log.reader(), self._reads))
+
+    def may_follow(self, connection: MasterHaProtocol) -> bool:
+        return self._askers.is_replica(connection.transport, connection.peer_host)
 
     def introduced(self, connection: MasterHaProtocol, hello: SlaveHello, epoch: int) -> None:
         """See :class:`LinkOwner`."""

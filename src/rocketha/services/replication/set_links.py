@@ -18,7 +18,7 @@ from rocketha.replication.autoswitch_master import AutoswitchMaster
 from rocketha.replication.confirm import ConfirmOffset
 from rocketha.replication.epochs import EpochCache
 from rocketha.replication.lease import Lease
-from rocketha.replication.link import Cause
+from rocketha.replication.link import Cause, LinkRefused
 from rocketha.replication.sync_state import SetChange, SyncState, SyncTiming
 from rocketha.services.replication.context import ReplicationContext
 from rocketha.services.replication.links import SlaveLinks
@@ -224,6 +224,8 @@ class SetLinks(SlaveLinks):
         sync = self.sync
         if sync is None:
             return
+        if not self._askers.is_replica(connection.transport, connection.peer_host, hello.broker_id):
+            raise LinkRefused(Cause.OTHER_IDENTITY, f"it is not replica {hello.broker_id}, as it says")
         displaced = sync.connected(
             connection.id, hello.broker_id, self.now_ms(), learner=hello.async_learner, epoch=epoch
         )

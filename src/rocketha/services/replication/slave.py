@@ -90,6 +90,7 @@ class Following:
         self._timing = context.timing
         self._reactor = context.platform.reactor
         self._dialer = context.platform.dialer
+        self._askers = context.platform.askers
         self._chance = context.platform.chance
         self._dialect = dialect
         self._dispatching = Dispatching(
@@ -221,6 +222,8 @@ class Following:
     def open_link(self, connection: SlaveHaProtocol, now_ms: int) -> ClassicSlave | AutoswitchSlave | str:
         if not self.active or self._changes.busy or self.connection is not None or not self._log.ready:
             return "this broker follows another master now, or none"
+        if not self._askers.is_replica(connection.transport, connection.peer_host):
+            return "its certificate is not that of a replica of this broker"
         self.connection, self._equal = connection, False
         machine = self._dialect.open(self.epoch, now_ms, self._timing)
         if machine.transfers:  # there is nothing to compare

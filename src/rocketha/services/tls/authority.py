@@ -22,10 +22,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from rocketha.access.identity import Identity, parse_uri
+from rocketha.access.identity import Identity
 from rocketha.errors import ConfigError
 from rocketha.services.process.secret_file import refuse_readable
-from rocketha.services.tls.certificates import read_certificates
+from rocketha.services.tls.certificates import identities_in, read_certificates
 
 CA = "ca"
 _BOTH_ENDS = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
@@ -43,7 +43,7 @@ class Issued:
     path: str
     subject: str
     hosts: Sequence[str]
-    identity: Identity | None
+    identities: Sequence[Identity]
     begins: datetime.datetime
     ends: datetime.datetime
     issuer: str
@@ -101,7 +101,7 @@ class Authority:
         return cls(folder)
 
     def issue(
-        self, name: str, hosts: Sequence[str], identity: Identity | None, now: datetime.datetime, days: int
+        self, name: str, hosts: Sequence[str], identities: Sequence[Identity], now: datetime.datetime, days: int
     ) -> Issued:
         """A new key and a certificate of it; the files of that name are replaced.
 
@@ -117,8 +117,7 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         public = key.public_key()
         names: list[x509.GeneralName] = [_general(host) for host in dict.fromkeys(hosts)]
-        if identity is not None:
-            names.append(x509.UniformResourceIdentifier(identity.uri))
+        names += [x509.UniformResourceIdentifier(each.uri) for each in identities]
         builder = (
             _builder(_named(name), self._certificate.subject, public, now, days)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -138,7 +137,7 @@ class Authority:
         certificate = builder.sign(self._key, hashes.SHA256())
         _write(self.folder / f"{name}.key", _private(key))
         _write(self.folder / f"{name}.crt", certificate.public_bytes(Encoding.PEM), 0o644)
-        _write(self.folder / f"{name}.properties", self._properties(name).encode(), 0o644)
+        _write(self.folder / f"{name}.properties", self._properties(name, bool(identities)).encode(), 0o644)
         return look(str(self.folder / f"{name}.crt"))
 
     def renew(self, name: str, now: datetime.datetime, days: int) -> Issued:
@@ -147,18 +146,19 @@ class Authority:
         :raises ConfigError: there is none of that name.
         """
         before = look(str(self.folder / f"{name}.crt"))
-        return self.issue(name, before.hosts, before.identity, now, days)
+        return self.issue(name, before.hosts, before.identities, now, days)
 
     def names(self) -> list[str]:
         """Of all that it issued."""
         return sorted(path.stem for path in self.folder.glob("*.crt") if path.stem != CA)
 
-    def _properties(self, name: str) -> str:
+    def _properties(self, name: str, identified: bool) -> str:
         folder = self.folder.resolve()
         own = {"certPath": f"{name}.crt", "keyPath": f"{name}.key", "trustCertPath": f"{CA}.crt"}
         lines = ["tls.test.mode.enable=false", "tls.server.mode=enforcing", "tls.enable=true"]
         lines += ["tls.server.need.client.auth=optional", "tls.server.authClient=true", "tls.client.authServer=true"]
         lines += [f"tls.{side}.{key}={folder / value}" for side in ("server", "client") for key, value in own.items()]
+        lines += ["tls.identities=required"] * identified
         return "\n".join(lines) + "\n"
 
 
@@ -176,12 +176,11 @@ def look(path: str) -> Issued:
         is_ca = found.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:
         is_ca = False
-    uris = [parse_uri(each.value) for each in names if isinstance(each, x509.UniformResourceIdentifier)]
     return Issued(
         path,
         found.subject.rfc4514_string(),
         [str(each.value) for each in names if isinstance(each, x509.DNSName | x509.IPAddress)],
-        next(filter(None, uris), None),
+        identities_in(found),
         found.not_valid_before_utc,
         found.not_valid_after_utc,
         found.issuer.rfc4514_string(),

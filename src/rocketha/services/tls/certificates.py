@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import NameOID
 from OpenSSL import SSL, crypto
 
+from rocketha.access.identity import Identity, parse_uri
 from rocketha.errors import ConfigError
 from rocketha.services.process.secret_file import refuse_readable
 
@@ -67,6 +68,7 @@ class Credentials:
     :ivar context: for new connections.
     :ivar problem: why the files, which have changed, are not used; empty: they are.
     :ivar expires: when the own certificate, or the first of those above it, ends to be valid; None without one.
+    :ivar identities: in the first own certificate; those of other files must have the same.
     :ivar changes: how often other files were taken.
     """
 
@@ -75,7 +77,7 @@ class Credentials:
         self.problem = ""
         self.changes = 0
         self._seen = self._stamps()
-        self.context, self.expires = _context(side)
+        self.context, self.expires, self.identities = _context(side)
 
     def look(self) -> bool:
         """Take the files again if they changed; whether something new is in use, or a new problem is to be told."""
@@ -85,7 +87,10 @@ class Credentials:
         self._seen = stamps
         before = self.problem
         try:
-            self.context, self.expires = _context(self._side)
+            context, expires, identities = _context(self._side)
+            if self.identities not in ((), identities):
+                raise ConfigError(f"{self._side.cert_path}: is not that of {' and '.join(map(str, self.identities))}")
+            self.context, self.expires = context, expires
         except ConfigError as problem:
             self.problem = str(problem)
             return self.problem != before
@@ -136,7 +141,23 @@ def _read_key(path: str, password: str) -> Any:
         raise ConfigError(f"{path}: no private key in PEM, or another password than keyPassword: {error}") from None
 
 
-def _context(side: Side) -> tuple[SSL.Context, datetime.datetime | None]:
+def identities_in(certificate: x509.Certificate) -> tuple[Identity, ...]:
+    """Whose it is; several where a process is several, none where it does not say.
+
+    :raises ConfigError: it says it in a way that is none.
+    """
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
+    found = map(parse_uri, names.get_values_for_type(x509.UniformResourceIdentifier))
+    return tuple(each for each in found if each is not None)
+
+
+_Loaded = tuple[SSL.Context, datetime.datetime | None, tuple[Identity, ...]]
+
+
+def _context(side: Side) -> _Loaded:
     try:
         return _made(side)
     except (SSL.Error, crypto.Error) as error:
@@ -144,7 +165,7 @@ def _context(side: Side) -> tuple[SSL.Context, datetime.datetime | None]:
         raise ConfigError(f"{side.cert_path or side.trust_path or 'TLS'}: OpenSSL refuses it: {said}") from None
 
 
-def _made(side: Side) -> tuple[SSL.Context, datetime.datetime | None]:
+def _made(side: Side) -> _Loaded:
     context = SSL.Context(SSL.TLS_METHOD)
     versions = [_VERSIONS[name] for name in side.protocols] or list(_VERSIONS.values())
     if side.ciphers:
@@ -154,11 +175,12 @@ def _made(side: Side) -> tuple[SSL.Context, datetime.datetime | None]:
     context.set_options(SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION | SSL.OP_CIPHER_SERVER_PREFERENCE)
     context.set_mode(SSL.MODE_RELEASE_BUFFERS)
     context.set_session_id(b"rocketha")  # without one a session with a client's certificate is not resumed
-    expires = None
+    expires: datetime.datetime | None = None
+    identities: tuple[Identity, ...] = ()
     if side.cert_path:
         chain = read_certificates(side.cert_path)
         _show(context, chain, _read_key(side.key_path, side.key_password), side)
-        expires = min(each.not_valid_after_utc for each in chain)
+        expires, identities = min(each.not_valid_after_utc for each in chain), identities_in(chain[0])
     elif side.self_made:
         key = ec.generate_private_key(ec.SECP256R1())
         _show(context, [_self_signed(key)], key, side)
@@ -170,7 +192,7 @@ def _made(side: Side) -> tuple[SSL.Context, datetime.datetime | None]:
             store.add_cert(crypto.X509.from_cryptography(each))
         flags = SSL.VERIFY_PEER | (SSL.VERIFY_FAIL_IF_NO_PEER_CERT if side.demands else 0)
         context.set_verify(flags, lambda connection, certificate, error, depth, good: bool(good))
-    return context, expires
+    return context, expires, identities
 
 
 def _show(context: SSL.Context, chain: Sequence[x509.Certificate], key: Any, side: Side) -> None:

@@ -12,18 +12,22 @@ from __future__ import annotations
 import datetime
 import importlib.util
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twisted.application import service, strports
 from twisted.internet.interfaces import IProtocol
 
+from rocketha.access.askers import ANYBODY, Askers
+from rocketha.access.identity import Identity, Part
+from rocketha.access.trusted import parse
 from rocketha.errors import ConfigError, InvariantBroken, ensure
 from rocketha.observe.logging import lasting, make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.endpoints import client_endpoint, literal_host, split_address
 from rocketha.protocols.first_byte import FirstBytePort, TlsMode
+from rocketha.services.config.exposure import INSECURE, check_exposure
 from rocketha.services.config.tls import TlsConfig, words
 from rocketha.services.process.ticker import Ticker
 
@@ -160,9 +164,12 @@ class TlsNetwork(service.Service):
         self, config: TlsConfig, listens: bool = True, reactor: Any = None, wall: Callable[[], float] = time.time
     ) -> None:
         self.setName("tls")
+        self._config = config
         self._mode = TlsMode(config.server_mode)
         self._server = ServerTls(config) if listens else None
         self._client = ClientTls(config) if config.enable else None
+        demanded = config.identities == "required"
+        self._askers = Askers(self._shown, self._own(), parse(config.trusted_peers)) if demanded else ANYBODY
         self._reactor = reactor
         self._wall = wall
         self._warned: dict[str, datetime.datetime] = {}
@@ -175,13 +182,65 @@ class TlsNetwork(service.Service):
         """See there; an endpoint string that brings TLS of its own (``ssl:``) is left to that."""
         if self._server is None:
             raise InvariantBroken("a port is opened by a network that was made without")
+        check_exposure(description, self._config)
         if not description.startswith("ssl:"):
             factory = FirstBytePort(factory, self._mode, self._server, refusals)
         return strports.service(description, factory, reactor)
 
+    @property
+    def notice(self) -> str:
+        """What an operator should be reminded of; empty for nothing."""
+        return INSECURE if self._config.insecure_network else ""
+
     def endpoint(self, reactor: Any, address: str, timeout_s: float) -> Any:
         connect = client_endpoint if self._client is None else self._client.endpoint
         return connect(reactor, address, timeout_s)
+
+    # -- identities
+
+    @property
+    def askers(self) -> Askers:
+        return self._askers
+
+    def _own(self) -> Sequence[Identity]:
+        """Who this process is.
+
+        :raises ConfigError: its certificates do not say it, or not the same.
+        """
+        found = {side: each.identities for side, each in self.credentials.items()}
+        who = next(iter(found.values()), ())
+        if not who or len(set(found.values())) != 1:
+            said = "; ".join(
+                f"tls.{side}.certPath: {', '.join(map(str, each)) or 'none'}" for side, each in found.items()
+            )
+            raise ConfigError(
+                f"tls.identities=required needs the identity of this process in its certificates, the same one in both "
+                f"({said}): rocketha pki issue --as makes them"
+            )
+        return who
+
+    def must_be(self, part: Part, name: str = "", cluster: str = "") -> None:
+        """See that this process is what it is configured to be.
+
+        :raises ConfigError: its certificate says something else.
+        """
+        own = self._askers.own
+        wanted = [each for each in own if each.part is part and each.name == (name or each.name)]
+        if own and not any(each.belongs_to(cluster or each.cluster) for each in wanted):
+            what = f"{part.value} {name}".strip() + (f" of {cluster}" if cluster else "")
+            raise ConfigError(f"the certificate says {', '.join(map(str, own))}, and the configuration {what}")
+
+    @staticmethod
+    def _shown(transport: Any) -> Sequence[Identity]:
+        certificate = getattr(transport, "getPeerCertificate", lambda: None)()
+        if certificate is None:
+            return ()
+        from rocketha.services.tls.certificates import identities_in
+
+        try:
+            return identities_in(certificate.to_cryptography())
+        except (ConfigError, ValueError):  # an authority that issues what is none: not ours to say who that is
+            return ()
 
     # -- the files
 
@@ -195,6 +254,11 @@ class TlsNetwork(service.Service):
 
     def install(self, metrics: Registry) -> None:
         """Register what there is to watch."""
+        metrics.ask(
+            "rocketha_insecure_network",
+            "1: ports are open to other machines, and identities are not demanded there.",
+            lambda: int(bool(self.notice)),
+        )
         metrics.ask_series(
             "rocketha_tls_certificate_expires_seconds",
             "Until when the own certificates are valid, since 1970.",
@@ -217,6 +281,8 @@ class TlsNetwork(service.Service):
 
     def startService(self) -> None:
         super().startService()
+        if self.notice:
+            self._log.warn("{notice}", notice=self.notice)
         if self._reactor is None:
             from twisted.internet import reactor
 

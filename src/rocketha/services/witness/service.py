@@ -28,14 +28,15 @@ from rocketha.protocols.shared_port import SharedPort
 from rocketha.raft.config import RaftConfig
 from rocketha.raft.messages import Members
 from rocketha.raft.node import RaftNode
+from rocketha.services.access.guard import guarded
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.ticker import Ticker
 from rocketha.services.raft.java_members import Group, JavaMembers
-from rocketha.services.raft.java_port import JavaPort
+from rocketha.services.raft.java_port import ROUTES, JavaPort
 from rocketha.services.raft.operators import group_status
-from rocketha.services.raft.options import RaftMember, RaftOptions, RaftView
+from rocketha.services.raft.options import RaftMember, RaftOptions, RaftView, vouching
 from rocketha.services.raft.service import RaftService
 from rocketha.services.replication.dledger import members_of
 from rocketha.services.witness.store import NoBodies, WitnessStore
@@ -66,7 +67,8 @@ class Witness(service.MultiService):
         self._raft.on_told(self._heard)
         self._problem = ""
         self._settling = Ticker(platform.reactor, self.refusals.settle, 1.0)
-        requests = JavaPort(self._raft, self.refusals, {PrivateCode.STATUS: self._status})
+        java = JavaPort(self._raft, self.refusals, {PrivateCode.STATUS: self._status})
+        requests = guarded(java, platform.askers, ROUTES)
         parts = ServerParts(refusals=self.refusals)
         self._port = SharedPort(requests, platform.reactor, self._raft.port, parts=parts)
         address = self._keys.dledger_peers[self._keys.d_leger_self_id]
@@ -93,7 +95,7 @@ class Witness(service.MultiService):
             cached_bytes=0,
         )
         return RaftService(
-            RaftMember(name, keys.d_leger_group, keys.dledger_peers, directory),
+            RaftMember(name, keys.d_leger_group, keys.dledger_peers, directory, vouches=vouching(platform.askers)),
             WitnessStore(log, platform),
             platform,
             RaftOptions(),

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 
 from twisted.application import service
 from twisted.python import usage
 
+from rocketha.access.identity import Part
 from rocketha.observe.metrics import Registry
 from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
@@ -48,7 +50,13 @@ class Options(ListenOptions):
 
     def load(self) -> None:
         self.loaded = loading.load_witness(*self.file("broker.conf"), self.flags)
-        self.network = TlsNetwork(self.loaded.config.remoting.tls)
+        config = self.loaded.config
+        self.tls = config.remoting.tls
+        self.network = TlsNetwork(self.tls)
+        self.network.must_be(Part.BROKER, config.broker_name, config.broker_cluster_name)
+
+    def bound(self) -> Iterable[str]:
+        return () if self.loaded is None else (self.loaded.config.bind_address,)
 
 
 def makeService(options: Options) -> service.IService:
@@ -66,7 +74,7 @@ def makeService(options: Options) -> service.IService:
         network.install(metrics)
         witness.install(metrics)
         StatusService(
-            options.status, metrics, witness.healthy, witness.ready, refusals=witness.refusals
+            options.status, metrics, witness.healthy, witness.ready, refusals=witness.refusals, notice=network.notice
         ).setServiceParent(whole)
     witness.setServiceParent(whole)
     return whole

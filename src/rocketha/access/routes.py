@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import attrs
 
+from rocketha.access.claims import OPERATOR, Claim
 from rocketha.errors import InvariantBroken, RequestRefused
 from rocketha.wire.codes import ResponseCode
 
@@ -32,10 +33,15 @@ class Route:
     """One row.
 
     :ivar code: a :class:`RequestCode` or :class:`PrivateCode`; a number of a plug-in's.
+    :ivar claims: what it says about its sender, where identities are demanded; None: any client may ask.
     """
 
     code: int
     asker: Asker
+    claims: Claim | None = attrs.field(
+        default=attrs.Factory(lambda self: OPERATOR if self.asker is Asker.OPERATOR else None, takes_self=True),
+        kw_only=True,
+    )
 
     @property
     def name(self) -> str:

@@ -1,0 +1,115 @@
+"""Judges clients: who signed a request, and whether he may do what it asks.
+
+Java: ``DefaultAuthenticationHandler``, ``UserAuthorizationHandler``, ``AclAuthorizationHandler``; the texts are theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketha.access.accounts import Accounts, User
+from rocketha.access.policies import Decision, Kind, Need, decide
+from rocketha.access.routes import Asker
+from rocketha.access.signature import ACCESS_KEY, is_signed
+from rocketha.broker.routes import BrokerRoute
+from rocketha.errors import RequestRefused
+from rocketha.observe.events import OperatorAsked
+from rocketha.observe.logging import emit, make_logger
+from rocketha.protocols.remoting import RemotingProtocol
+from rocketha.rates import Rates
+from rocketha.services.config.access import AccessConfig, codes_of
+from rocketha.wire.codes import ResponseCode
+from rocketha.wire.remoting import Command
+
+FAILURES_AT_ONCE = 20
+FAILURES_EACH_MS = 1000
+"""Logins of one host that fail: so many at once, then one in so long; what comes between is not looked at."""
+
+
+def refused(text: str) -> RequestRefused:
+    """16, as Java answers."""
+    return RequestRefused(ResponseCode.NO_PERMISSION, text)
+
+
+DECIDED_MAX = 10_000
+
+
+class Users:
+    """Of one broker.
+
+    :param accounts: the present ones.
+    :param cluster: this broker's.
+    """
+
+    def __init__(
+        self, accounts: Callable[[], Accounts], keys: AccessConfig, cluster: str, now_ms: Callable[[], int]
+    ) -> None:
+        self._accounts = accounts
+        self._cluster = cluster
+        self._now_ms = now_ms
+        self._authorizes = keys.authorization_enabled
+        self._unsigned = codes_of(keys.authentication_whitelist)
+        self._free = codes_of(keys.authorization_whitelist)
+        self._failures = Rates(FAILURES_AT_ONCE, FAILURES_EACH_MS)
+        self._decided: dict[object, Decision | None] = {}
+        self._decided_of: Accounts | None = None
+        self._log = make_logger()
+
+    def _decide(self, accounts: Accounts, user: User, need: Need, source: str) -> Decision | None:
+        """The same need comes with each message; what was decided holds as long as no user changes."""
+        if accounts is not self._decided_of or len(self._decided) >= DECIDED_MAX:
+            self._decided, self._decided_of = {}, accounts
+        asked = user.name, need.kind, need.name, need.actions, source
+        if asked not in self._decided:
+            self._decided[asked] = decide(user.policies, need, source)
+        return self._decided[asked]
+
+    def judge(self, connection: RemotingProtocol, command: Command, route: BrokerRoute) -> None:
+        """Let a request in.
+
+        :raises RequestRefused: it is not signed by a user who may ask it.
+        """
+        accounts = self._accounts()
+        user = None if command.code in self._unsigned else self._signer(accounts, connection, command)
+        if self._authorizes and command.code not in self._free and not (user is not None and user.is_super):
+            self._authorize(accounts, connection, command, route, user)
+        if route.asker is Asker.OPERATOR and user is not None:
+            emit(self._log, OperatorAsked(f"User:{user.name}", connection.peer, route.name))
+
+    def _signer(self, accounts: Accounts, connection: RemotingProtocol, command: Command) -> User:
+        host, now_ms = connection.peer_host, self._now_ms()
+        if not self._failures.may(host, now_ms):
+            raise refused("too many logins of this address failed: later")
+        name = command.fields.get(ACCESS_KEY, "")
+        if not name:
+            raise refused("username cannot be null.")
+        user = accounts.users.get(name)
+        if user is None:
+            problem = f"User:{name[:255]} is not found."
+        elif not user.enabled:
+            problem = f"User:{name} is disabled."
+        elif not is_signed(user.password, command.fields, command.body, command.version):
+            problem = "check signature failed."
+        else:
+            return user
+        self._failures.take(host, now_ms)
+        raise refused(problem)
+
+    def _authorize(
+        self,
+        accounts: Accounts,
+        connection: RemotingProtocol,
+        command: Command,
+        route: BrokerRoute,
+        user: User | None,
+    ) -> None:
+        for each in route.needs(command):
+            need = each if each.kind is not Kind.CLUSTER else Need(Kind.CLUSTER, self._cluster, each.actions)
+            found = None if user is None else self._decide(accounts, user, need, connection.peer_host)
+            if found is not Decision.ALLOW:
+                why = "no matched policies" if found is None else "the decision is deny"
+                raise refused(self._said(user, need, connection, why))
+
+    def _said(self, user: User | None, need: Need, connection: RemotingProtocol, why: str) -> str:
+        who = "nobody" if user is None else f"User:{user.name}"
+        return f"{who} has no permission to access {need} from {connection.peer_host}, {why}."

@@ -1,0 +1,135 @@
+"""The keys of RocketMQ's ACL 2: who may log in to a broker, and what users may do.
+
+Java: ``AuthConfig``.
+"""
+
+from __future__ import annotations
+
+import json
+
+import attrs
+
+from rocketha.access.accounts import Accounts, User
+from rocketha.access.policies import Refused
+from rocketha.errors import ConfigError
+from rocketha.services.config.checks import check_plain_path
+from rocketha.services.config.settings import Section, flag, text
+
+SECRET_BYTES_MIN, SECRET_BYTES_MAX = 16, 4096
+
+
+def codes_of(value: str) -> frozenset[int]:
+    """Request codes, comma separated.
+
+    :raises ValueError: one is no number.
+    """
+    return frozenset(int(word) for word in value.split(",") if word.strip())
+
+
+def _check_codes(value: str) -> str | None:
+    try:
+        codes_of(value)
+    except ValueError:
+        return "request codes, comma separated"
+    return None
+
+
+@attrs.define(slots=True)
+class AccessConfig(Section):
+    """See the module.
+
+    :ivar secret: what stands in ``authSecretFile``.
+    """
+
+    authentication_enabled: bool = flag(
+        False, "Whether every request to the broker must be signed by one of its users."
+    )
+    authorization_enabled: bool = flag(
+        False, "Whether a user may do only what his policies allow; a Super user may do everything."
+    )
+    init_authentication_user: str = text(
+        "", 'A Super user that is there from the start: {"username":"..","password":".."}.', secret=True
+    )
+    inner_client_authentication_credentials: str = text(
+        "",
+        'Likewise the one that Java\'s slaves sign as: {"accessKey":"..","secretKey":".."}.',
+        secret=True,
+    )
+    authentication_whitelist: str = text(
+        "", "Codes of requests that need no signature, comma separated.", check=_check_codes
+    )
+    authorization_whitelist: str = text("", "Codes of requests that every user may ask.", check=_check_codes)
+    auth_secret_file: str = text(
+        "",
+        "File with a secret of 16 bytes or more that all brokers of a group share: users' passwords are encrypted with "
+        "it where they are stored.",
+        check=check_plain_path,
+        ours=True,
+    )
+    secret: bytes = attrs.field(default=b"", repr=False)
+
+    @property
+    def built_in(self) -> Accounts:
+        """The users that the keys name.
+
+        :raises ConfigError: one is none.
+        """
+        accounts = Accounts()
+        for key, value, words in (
+            ("initAuthenticationUser", self.init_authentication_user, ("username", "password")),
+            (
+                "innerClientAuthenticationCredentials",
+                self.inner_client_authentication_credentials,
+                ("accessKey", "secretKey"),
+            ),
+        ):
+            if value:
+                try:
+                    found = json.loads(value)
+                    name, password = (found[word] for word in words)
+                    made = accounts.delete(str(name)).create(name, {"password": password, "userType": "Super"})
+                except (ValueError, KeyError, TypeError, Refused):
+                    shape = ",".join(f'"{word}":".."' for word in words)
+                    raise ConfigError(f"{key}: {{{shape}}} is wanted") from None
+                accounts = made
+        return accounts
+
+    @property
+    def users(self) -> dict[str, User]:
+        """The same by name."""
+        return dict(self.built_in.users)
+
+
+def check_access(config: AccessConfig, read_secret: bytes | None, replicas: bool, identified: bool) -> None:
+    """See that access control is whole or off.
+
+    :param read_secret: what stands in ``authSecretFile``.
+    :param replicas: whether other brokers copy this one.
+    :param identified: whether they show who they are.
+    :raises ConfigError: it is half.
+    """
+    config.built_in  # noqa: B018  it may be refused
+    if config.authorization_enabled and not config.authentication_enabled:
+        raise ConfigError("authorizationEnabled=true needs authenticationEnabled=true: else any name would be believed")
+    if not config.authentication_enabled:
+        return
+    if read_secret is None:
+        raise ConfigError(
+            "authenticationEnabled=true needs authSecretFile, with which passwords are encrypted: such as "
+            "`head -c 32 /dev/urandom > FILE && chmod 600 FILE`, the same on all brokers of a group"
+        )
+    if not SECRET_BYTES_MIN <= len(read_secret) <= SECRET_BYTES_MAX:
+        raise ConfigError(
+            f"authSecretFile: {config.auth_secret_file} holds {len(read_secret)} bytes, allowed is "
+            f"{SECRET_BYTES_MIN} to {SECRET_BYTES_MAX}"
+        )
+    if not config.built_in.users:
+        raise ConfigError(
+            "authenticationEnabled=true without initAuthenticationUser: nobody could log in to make the first user"
+        )
+    if replicas and not identified:
+        raise ConfigError(
+            "authenticationEnabled=true in a group of brokers needs tls.identities=required: its replicas do not sign "
+            "what they ask each other, their certificates say who they are (docs/identities)"
+        )
+    config.secret = read_secret

@@ -1,0 +1,128 @@
+"""Who is let in by user name and signature, and what is said to the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from rocketha.access.accounts import Accounts
+from rocketha.access.signature import sign, signed
+from rocketha.broker.routes import ROUTES
+from rocketha.errors import RequestRefused
+from rocketha.services.access.users import FAILURES_AT_ONCE, Users
+from rocketha.services.config.access import AccessConfig
+from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.remoting import Command
+
+
+class _Connection:
+    peer = "10.1.2.3:9"
+    peer_host = "10.1.2.3"
+
+
+def entry(resource: str, actions: str, decision: str = "Allow", *sources: str) -> dict[str, Any]:
+    row = {"resource": resource, "actions": actions.split(), "decision": decision, "sourceIps": list(sources)}
+    return {"entries": [row]}
+
+
+class UsersTests(SynchronousTestCase):
+    """Of a broker with users of each kind."""
+
+    def setUp(self) -> None:
+        accounts = Accounts().create("root", {"password": "rootsecret", "userType": "Super"})
+        accounts = accounts.create("ann", {"password": "annsecret"}).create(
+            "off", {"password": "x", "userStatus": "disable"}
+        )
+        policies = entry("Topic:a*", "Pub Sub"), entry("Group:g", "Sub"), entry("Topic:abc", "Pub", "Deny")
+        policies += (entry("Cluster:c1", "Get", "Allow", "10.1.0.0/16"), entry("Cluster:c2", "Update"))
+        self.accounts = accounts.grant("User:ann", policies)
+        self.now_ms = 0
+        self.users = self.make()
+
+    def make(self, **keys: Any) -> Users:
+        config = AccessConfig(**{"authentication_enabled": True, "authorization_enabled": True, **keys})
+        return Users(lambda: self.accounts, config, "c1", lambda: self.now_ms)
+
+    def ask(self, code: int, user: str, secret: str, users: Users | None = None, **fields: str) -> str:
+        """What is said; empty: it is let in."""
+        given = {**fields, "AccessKey": user} if user else dict(fields)
+        if secret:
+            given["Signature"] = sign(secret, signed(given, b""))
+        connection: Any = _Connection()
+        try:
+            (users or self.users).judge(connection, Command(code, fields=given), ROUTES[code])
+        except RequestRefused as refusal:
+            self.assertEqual(refusal.code, ResponseCode.NO_PERMISSION)
+            return str(refusal.remark)
+        return ""
+
+    def test_logging_in(self) -> None:
+        code = RequestCode.GET_MAX_OFFSET
+        for user, secret, said in (
+            ("root", "rootsecret", ""),
+            ("ann", "annsecret", ""),
+            ("", "", "username cannot be null."),
+            ("", "annsecret", "username cannot be null."),
+            ("bob", "annsecret", "User:bob is not found."),
+            ("off", "x", "User:off is disabled."),
+            ("ann", "rootsecret", "check signature failed."),
+            ("ann", "", "check signature failed."),
+        ):
+            self.assertEqual(self.ask(code, user, secret, topic="a1"), said)
+
+    def test_what_users_may(self) -> None:
+        here = "from 10.1.2.3"
+        for code, fields, said in (
+            (RequestCode.SEND_MESSAGE_V2, {"b": "a1"}, ""),
+            (RequestCode.SEND_MESSAGE_V2, {"b": "abc"}, f"Topic:abc {here}, the decision is deny."),
+            (RequestCode.SEND_MESSAGE_V2, {"b": "b1"}, f"Topic:b1 {here}, no matched policies."),
+            (RequestCode.PULL_MESSAGE, {"topic": "a1", "consumerGroup": "g"}, ""),
+            (RequestCode.PULL_MESSAGE, {"topic": "a1", "consumerGroup": "h"}, f"Group:h {here}, no matched policies."),
+            (RequestCode.GET_BROKER_CONFIG, {}, ""),
+            (RequestCode.UPDATE_BROKER_CONFIG, {}, f"Cluster:c1 {here}, no matched policies."),
+            (RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "0", "topic": "a1"}, f"Topic:* {here}, no matched policies."),
+        ):
+            wanted = said and f"User:ann has no permission to access {said}"
+            self.assertEqual(self.ask(code, "ann", "annsecret", **fields), wanted)
+            self.assertEqual(self.ask(code, "root", "rootsecret", **fields), "")
+
+    def test_a_change_counts_at_once(self) -> None:
+        """No verdict is kept: neither of a signature nor of a policy (regression X8)."""
+        fields = {"b": "a1"}
+        self.assertEqual(self.ask(RequestCode.SEND_MESSAGE_V2, "ann", "annsecret", **fields), "")
+        self.assertIn("check signature", self.ask(RequestCode.SEND_MESSAGE_V2, "ann", "other", **fields))
+        self.accounts = self.accounts.update("ann", {"password": "new"})
+        self.assertIn("check signature", self.ask(RequestCode.SEND_MESSAGE_V2, "ann", "annsecret", **fields))
+        self.accounts = self.accounts.revoke("User:ann", None, None)
+        self.assertIn("no matched", self.ask(RequestCode.SEND_MESSAGE_V2, "ann", "new", **fields))
+
+    def test_without_authorization(self) -> None:
+        users = self.make(authorization_enabled=False)
+        self.assertEqual(self.ask(RequestCode.UPDATE_BROKER_CONFIG, "ann", "annsecret", users), "")
+        self.assertIn("signature", self.ask(RequestCode.UPDATE_BROKER_CONFIG, "ann", "x", users))
+
+    def test_whitelists(self) -> None:
+        """Each is for its half: who is not known has no rights, and a listed code opens no other (regression X8)."""
+        code = RequestCode.GET_MAX_OFFSET
+        users = self.make(authentication_whitelist=str(int(code)))
+        self.assertEqual(
+            self.ask(code, "", "", users, topic="a1"),
+            f"nobody has no permission to access Topic:a1 from {_Connection.peer_host}, no matched policies.",
+        )
+        self.assertIn("nobody", self.ask(code, "root", "forged", users, topic="a1"))
+        users = self.make(authentication_whitelist=str(int(code)), authorization_whitelist=f"{int(code)}, 310")
+        self.assertEqual(self.ask(code, "", "", users, topic="a1"), "")
+        self.assertIn("username", self.ask(RequestCode.SEND_MESSAGE_V2, "", "", users, b="b1"))
+        self.assertEqual(self.ask(RequestCode.SEND_MESSAGE_V2, "ann", "annsecret", users, b="b1"), "")
+
+    def test_guessing(self) -> None:
+        """After some failures of one address in a moment no login of it is looked at, then one in a second."""
+        code, right = RequestCode.GET_MAX_OFFSET, ("ann", "annsecret")
+        for _ in range(FAILURES_AT_ONCE):
+            self.assertIn("signature", self.ask(code, "ann", "guess", topic="a1"))
+        self.assertIn("too many logins", self.ask(code, *right, topic="a1"))
+        self.now_ms += 1000
+        self.assertEqual(self.ask(code, *right, topic="a1"), "")
+        self.assertIn("signature", self.ask(code, "ann", "guess", topic="a1"))
+        self.assertIn("too many logins", self.ask(code, "ann", "guess", topic="a1"))

@@ -1,0 +1,47 @@
+"""Which ports need identities."""
+
+from __future__ import annotations
+
+import unittest
+
+from rocketha.errors import ConfigError
+from rocketha.services.config.exposure import check_exposure, is_exposed
+from rocketha.services.config.tls import TlsConfig
+
+HERE = (
+    "tcp:1:interface=127.0.0.1",
+    "tcp:1:interface=127.9.9.9:backlog=50",
+    r"tcp6:1:interface=\:\:1",
+    r"tcp6:1:backlog=5:interface=\:\:ffff\:127.0.0.1",
+    "unix:/run/x",
+    "tcp:1:interface=localhost",
+)
+ELSEWHERE = (
+    "tcp:1",
+    "tcp:1:interface=",
+    "tcp:1:interface=0.0.0.0",
+    "tcp:1:interface=10.0.0.1:backlog=5",
+    r"tcp6:1:interface=\:\:",
+    r"tcp6:1:interface=fd00\:\:1",
+    "ssl:1:privateKey=k:certKey=c",
+    "systemd:domain=INET:index=0",
+    "tcp:1:interface=host.example",
+)
+
+
+class ExposureTests(unittest.TestCase):
+    """Endpoint strings."""
+
+    def test_told_apart(self) -> None:
+        for description in HERE:
+            self.assertFalse(is_exposed(description), description)
+            check_exposure(description, TlsConfig())
+        for description in ELSEWHERE:
+            self.assertTrue(is_exposed(description), description)
+            with self.assertRaisesRegex(ConfigError, r"tls\.identities=required .* insecureNetwork=true"):
+                check_exposure(description, TlsConfig())
+
+    def test_what_opens_them(self) -> None:
+        for description in ELSEWHERE:
+            check_exposure(description, TlsConfig(identities="required"))
+            check_exposure(description, TlsConfig(insecure_network=True))
