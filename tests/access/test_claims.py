@@ -126,11 +126,12 @@ class ClaimTests(unittest.TestCase):
             self.assertFalse(self.said(code, REPLICA, clusterName="d"))
 
     def test_a_cluster_that_is_left_out(self) -> None:
-        """Java's 1001 names none, and its 1002 the empty one: that of the connection counts then."""
+        """Java's 1001 names none: that of the connection counts then.  An election has to name it."""
         claim = controller_routes.ROUTES[RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET].claims
         assert claim is not None
         self.assertTrue(holds(claim, REPLICA, CONTROLLER, {"brokerName": "broker-a", "masterBrokerId": "1"}))
-        self.assertTrue(self.said(RequestCode.CONTROLLER_ELECT_MASTER, REPLICA, clusterName=""))
+        self.assertFalse(self.said(RequestCode.CONTROLLER_ELECT_MASTER, REPLICA, clusterName=""))
+        self.assertTrue(self.said(RequestCode.CONTROLLER_ELECT_MASTER, OPERATOR, clusterName=""))
 
     def test_only_operators_designate(self) -> None:
         for text in ("true", "TRUE", "True"):

@@ -15,7 +15,7 @@ from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Command
 
 FIELDS = {"topic": "t", "b": "t", "consumerGroup": "g", "group": "g", "groupName": "g", "producerGroup": "p"}
-FIELDS |= {"srcGroup": "g", "destGroup": "g2", "compareGroup": "g"}
+FIELDS |= {"originTopic": "t", "srcGroup": "g", "destGroup": "g2", "compareGroup": "g"}
 BODIES: Mapping[int, Any] = {
     RequestCode.HEART_BEAT: {
         "clientID": "c",
@@ -36,7 +36,7 @@ NEEDS: Mapping[int, str] = {
     RequestCode.SEND_MESSAGE: "Topic:t Pub",
     RequestCode.SEND_MESSAGE_V2: "Topic:t Pub",
     RequestCode.SEND_BATCH_MESSAGE: "Topic:t Pub",
-    RequestCode.CONSUMER_SEND_MSG_BACK: "Group:g Sub",
+    RequestCode.CONSUMER_SEND_MSG_BACK: "Group:g Sub, Topic:t Sub",
     RequestCode.PULL_MESSAGE: CONSUMER,
     RequestCode.LITE_PULL_MESSAGE: CONSUMER,
     RequestCode.QUERY_MESSAGE: "Topic:t Get|Sub",
@@ -58,7 +58,7 @@ NEEDS: Mapping[int, str] = {
     RequestCode.GET_CONSUMER_RUNNING_INFO: "Group:g Get",
     RequestCode.CONSUME_MESSAGE_DIRECTLY: CONSUMER,
     RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: "Topic:t Get, Group:g Get",
-    RequestCode.GET_CONSUME_STATS: "Topic:t Get, Group:g Get",
+    RequestCode.GET_CONSUME_STATS: "Group:g Get, Topic:t Get",
     RequestCode.QUERY_CONSUME_TIME_SPAN: "Topic:t Get, Group:g Get",
     RequestCode.CLONE_GROUP_OFFSET: "Topic:t Update, Group:g Update, Group:g2 Update",
     RequestCode.QUERY_CORRECTION_OFFSET: "Topic:t Get, Group:g Get",
@@ -158,6 +158,29 @@ class NameTests(unittest.TestCase):
         self.assertEqual(self.said(RequestCode.PULL_MESSAGE, fields), "Group:g Sub, Group:g Sub")
         other = self.said(RequestCode.PULL_MESSAGE, {"topic": "%RETRY%other", "consumerGroup": "g"})
         self.assertEqual(other, "Group:other Sub, Group:g Sub")
+
+    def test_other_requests_for_retry_topics(self) -> None:
+        """Who consumes may not delete or change what waits there (the right is the group's own)."""
+        for code, needed in (
+            (RequestCode.DELETE_TOPIC_IN_BROKER, "Group:g Delete"),
+            (RequestCode.UPDATE_AND_CREATE_TOPIC, "Group:g Create"),
+            (RequestCode.GET_TOPIC_CONFIG, "Group:g Get"),
+        ):
+            self.assertEqual(self.said(code, {"topic": "%RETRY%g"}), needed)
+
+    def test_a_field_without_a_name(self) -> None:
+        """A JSON header may have one: it is nobody's."""
+        for route in ROUTES.values():
+            try:
+                found = needs(route, {"": "%RETRY%g"})
+            except RemoteProtocolError:
+                continue
+            self.assertEqual(shown(found), shown(needs(route, {})), route.name)
+
+    def test_topics_in_a_list(self) -> None:
+        """They are shown whether or not the group subscribes to them."""
+        said = self.said(RequestCode.GET_CONSUME_STATS, {"consumerGroup": "g", "topicList": "a;;b", "topic": "c"})
+        self.assertEqual(said, "Group:g Get, Topic:a Get, Topic:b Get, Topic:c Get")
 
     def test_which_field_counts(self) -> None:
         """The one that the request is read by: another one beside it makes no difference."""

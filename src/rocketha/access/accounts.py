@@ -16,6 +16,8 @@ import attrs
 from rocketha.access.policies import Entry, Policies, PolicyType, Refused, Resource, named
 from rocketha.wire import json_dialect, json_members
 
+TOPIC = "rmq_sys_rocketha_accounts"
+"""In whose queue 0 the states are; nobody sends to it but the broker."""
 USERS_MAX = 10_000
 ENTRIES_MAX = 1000
 """Of one user."""

@@ -21,6 +21,7 @@ class Claim:
     :ivar cluster: header field that must be a broker's own cluster, where the request has it.
     :ivar name: likewise its brokerName.
     :ivar number: likewise its id, where its certificate has one.
+    :ivar said: a broker must say its cluster: nothing else on its connection does.
     :ivar replica: a broker must be of the same name as the one that is asked.
     :ivar operators: header field with which only an operator may ask, where it is ``true``.
     :ivar names: finds more broker names in a body; a broker's own is the only one that may be there.
@@ -30,6 +31,7 @@ class Claim:
     cluster: str = ""
     name: str = ""
     number: str = ""
+    said: bool = False
     replica: bool = False
     operators: str | None = None
     names: Callable[[bytes], Iterable[str]] | None = None
@@ -50,7 +52,8 @@ class Claim:
             return True
         if self.replica and not any(each.part is Part.BROKER and each.name == asker.name for each in own):
             return False
-        if fields.get(self.cluster) and not asker.belongs_to(fields[self.cluster]):
+        cluster = fields.get(self.cluster)
+        if not asker.belongs_to(cluster) if cluster else self.said:
             return False
         if self.name in fields and fields[self.name] != asker.name:
             return False

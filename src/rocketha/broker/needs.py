@@ -24,6 +24,7 @@ ROWS_MAX = 10_000
 """Of a list in a body."""
 GROUP_FIELDS = ("consumerGroup", "group", "groupName")
 
+NOTHING: frozenset[Action] = frozenset()
 PUB, SUB, CREATE, UPDATE, DELETE, GET, LIST = (
     frozenset((each,))
     for each in (Action.PUB, Action.SUB, Action.CREATE, Action.UPDATE, Action.DELETE, Action.GET, Action.LIST)
@@ -33,7 +34,8 @@ PUB, SUB, CREATE, UPDATE, DELETE, GET, LIST = (
 def of_topic(name: str, actions: frozenset[Action]) -> Need:
     """A group's retry topic is the group's own: whoever may consume as that may."""
     if name.startswith(RETRY_PREFIX):
-        return Need(Kind.GROUP, name.removeprefix(RETRY_PREFIX), SUB | actions - PUB)
+        consumes = SUB if actions & (PUB | SUB) else NOTHING
+        return Need(Kind.GROUP, name.removeprefix(RETRY_PREFIX), actions - PUB | consumes)
     return Need(Kind.TOPIC, name, actions)
 
 
@@ -47,9 +49,18 @@ def topic(actions: frozenset[Action], field: str = "topic") -> Needs:
     return lambda command: (of_topic(command.fields.get(field, ""), actions),)
 
 
-def topic_if_given(actions: frozenset[Action], field: str = "topic") -> Needs:
-    """Likewise; nothing without the field, which only narrows what is asked."""
-    return lambda command: (of_topic(command.fields[field], actions),) if command.fields.get(field) else ()
+def any_topic(actions: frozenset[Action]) -> Needs:
+    """All of them: the request does not say whose it is about."""
+    needs = (Need(Kind.TOPIC, "", actions),)
+    return lambda command: needs
+
+
+def consume_stats(command: Command) -> Iterator[Need]:
+    """The group; and the topics that are named, which are shown whether or not it subscribes to them."""
+    fields = command.fields
+    yield of_group(fields.get("consumerGroup", ""), GET)
+    for name in filter(None, (*fields.get("topicList", "").split(";"), fields.get("topic", ""))):
+        yield of_topic(name, GET)
 
 
 def group(actions: frozenset[Action], *names: str) -> Needs:

@@ -15,10 +15,11 @@ import attrs
 
 from rocketha.broker.clients import Peer
 from rocketha.broker.effects import CallClients, Reply
+from rocketha.broker.names import retry_topic
 from rocketha.broker.request import Responder
 from rocketha.broker.state import BrokerState
 from rocketha.errors import RemoteProtocolError
-from rocketha.wire import fields, json_dialect
+from rocketha.wire import fields, json_dialect, record
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.fields import refused
 from rocketha.wire.remoting import Answer, Command
@@ -97,10 +98,14 @@ class ProxiedRequests:
         if not _MESSAGE_ID.fullmatch(message_id):
             raise refused(f"{message_id!r} is no id of a stored message: 32 or 56 hexadecimal digits")
         offset = int(message_id[-16:], 16)
-        record = state.store.message_at(offset) if offset <= fields.LONG_MAX else None
-        if record is None:
+        stored = state.store.message_at(offset) if offset <= fields.LONG_MAX else None
+        if stored is None:
             raise refused(f"can not find message by the offset, {offset}", ResponseCode.SYSTEM_ERROR)
-        self._call(connection, command, header, record)
+        if state.rules.names_count:
+            own = header.get("topic"), retry_topic(header.get("consumerGroup", ""))
+            if record.decode(stored).topic not in own:
+                raise refused(f"the message at {offset} is none of this topic", ResponseCode.NO_PERMISSION)
+        self._call(connection, command, header, stored)
 
     def _call(self, connection: Peer, command: Command, header: dict[str, str], body: bytes) -> None:
         group, client_id = fields.text(header, "consumerGroup"), fields.text(header, "clientId")

@@ -53,21 +53,20 @@ class BrokerRoute(Route):
         which have a way of their own, say None.
     :ivar changes: the table that a CHANGE changes.
     :ivar needs: what its user must be allowed to do.
+    :ivar supers: he must be a Super user: whoever may change users may become one.
     """
 
     kind: Kind = Kind.OTHER
     fetches: Fetch | None = None
     changes: ConfigFile | None = None
     needs: Needs = needs.OF_CLUSTER
+    supers: bool = False
 
     @property
     def forwarded(self) -> bool:
         """Whether a broker that is not master may pass it on to the master."""
         return self.kind in (Kind.SEND, Kind.PULL, Kind.PROGRESS)
 
-
-_ANY_MESSAGE = needs.topic(GET, "")
-"""What is asked for is a place in the log: whose message is there, the request does not say."""
 
 ROUTES = table(
     (
@@ -80,7 +79,7 @@ ROUTES = table(
             Asker.CLIENT,
             Kind.SEND,
             Fetch.CONSUMERS,
-            needs=needs.group(SUB, "group"),
+            needs=needs.both(needs.group(SUB, "group"), needs.topic(SUB, "originTopic")),
         ),
         BrokerRoute(
             RequestCode.PULL_MESSAGE, Asker.CLIENT, Kind.PULL, needs=needs.both(needs.topic(SUB), needs.group(SUB))
@@ -89,7 +88,9 @@ ROUTES = table(
             RequestCode.LITE_PULL_MESSAGE, Asker.CLIENT, Kind.PULL, needs=needs.both(needs.topic(SUB), needs.group(SUB))
         ),
         BrokerRoute(RequestCode.QUERY_MESSAGE, Asker.CLIENT, Kind.LOOK, Fetch.LOOK_UPS, needs=needs.topic(SUB | GET)),
-        BrokerRoute(RequestCode.VIEW_MESSAGE_BY_ID, Asker.CLIENT, Kind.LOOK, Fetch.LOOK_UPS, needs=_ANY_MESSAGE),
+        BrokerRoute(
+            RequestCode.VIEW_MESSAGE_BY_ID, Asker.CLIENT, Kind.LOOK, Fetch.LOOK_UPS, needs=needs.any_topic(GET)
+        ),
         BrokerRoute(
             RequestCode.GET_MAX_OFFSET, Asker.CLIENT, Kind.BOUND, Fetch.CONSUMERS, needs=needs.topic(SUB | GET)
         ),
@@ -144,7 +145,7 @@ ROUTES = table(
             RequestCode.GET_CONSUME_STATS,
             Asker.OPERATOR,
             fetches=Fetch.LOOK_UPS,
-            needs=needs.both(needs.topic_if_given(GET), needs.group(GET)),
+            needs=needs.consume_stats,
         ),
         BrokerRoute(
             RequestCode.GET_BROKER_CONSUME_STATS, Asker.OPERATOR, fetches=Fetch.LOOK_UPS, needs=needs.cluster(GET)
@@ -158,7 +159,7 @@ ROUTES = table(
         BrokerRoute(
             RequestCode.CLONE_GROUP_OFFSET,
             Asker.OPERATOR,
-            needs=needs.both(needs.topic_if_given(UPDATE), needs.group(UPDATE, "srcGroup", "destGroup")),
+            needs=needs.both(needs.topic(UPDATE), needs.group(UPDATE, "srcGroup", "destGroup")),
         ),
         BrokerRoute(
             RequestCode.QUERY_CORRECTION_OFFSET,
@@ -251,14 +252,14 @@ ROUTES = table(
         ),
         BrokerRoute(PrivateCode.CLIENTS, Asker.OPERATOR, Kind.ITSELF),
         # Users, where authenticationEnabled
-        BrokerRoute(RequestCode.AUTH_CREATE_USER, Asker.OPERATOR),
-        BrokerRoute(RequestCode.AUTH_UPDATE_USER, Asker.OPERATOR),
-        BrokerRoute(RequestCode.AUTH_DELETE_USER, Asker.OPERATOR),
+        BrokerRoute(RequestCode.AUTH_CREATE_USER, Asker.OPERATOR, supers=True),
+        BrokerRoute(RequestCode.AUTH_UPDATE_USER, Asker.OPERATOR, supers=True),
+        BrokerRoute(RequestCode.AUTH_DELETE_USER, Asker.OPERATOR, supers=True),
         BrokerRoute(RequestCode.AUTH_GET_USER, Asker.OPERATOR, needs=needs.cluster(GET)),
         BrokerRoute(RequestCode.AUTH_LIST_USER, Asker.OPERATOR, needs=needs.cluster(GET)),
-        BrokerRoute(RequestCode.AUTH_CREATE_ACL, Asker.OPERATOR),
-        BrokerRoute(RequestCode.AUTH_UPDATE_ACL, Asker.OPERATOR),
-        BrokerRoute(RequestCode.AUTH_DELETE_ACL, Asker.OPERATOR),
+        BrokerRoute(RequestCode.AUTH_CREATE_ACL, Asker.OPERATOR, supers=True),
+        BrokerRoute(RequestCode.AUTH_UPDATE_ACL, Asker.OPERATOR, supers=True),
+        BrokerRoute(RequestCode.AUTH_DELETE_ACL, Asker.OPERATOR, supers=True),
         BrokerRoute(RequestCode.AUTH_GET_ACL, Asker.OPERATOR, needs=needs.cluster(GET)),
         BrokerRoute(RequestCode.AUTH_LIST_ACL, Asker.OPERATOR, needs=needs.cluster(GET)),
         # Other brokers, nameservers, controllers

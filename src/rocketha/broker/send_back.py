@@ -79,6 +79,8 @@ class SendBacks:
         if not self._store.writable(now_ms):
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "SERVICE_NOT_AVAILABLE")
         origin, values = self._origin(offset)
+        if state.rules.names_count and origin.topic not in (names.retry_topic(group_name), fields.get("originTopic")):
+            raise RequestRefused(ResponseCode.NO_PERMISSION, f"the message at {offset} is none of originTopic")
         values.setdefault("RETRY_TOPIC", origin.topic)
         values["WAIT"] = "false"
         times_max = group.retry_max_times

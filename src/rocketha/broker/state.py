@@ -170,6 +170,7 @@ class BrokerRules:
     server_side_reset_offset: bool = True  # useServerSideResetOffset
     split_metadata_size: int = 1000  # splitMetadataSize
     reject_pull_consumer: bool = False  # rejectPullConsumerEnable
+    names_count: bool = False  # authorizationEnabled: the topic that a request names is that of the message it is about
     in_memory_bytes: int = 1 << 30  # nearer to the end of the log than this is "in memory" (Java: 40 % of RAM)
 
 

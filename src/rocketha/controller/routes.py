@@ -38,6 +38,8 @@ _OWN_OR_OPERATOR = Claim(
     operators="designateElect",
 )
 
+_ELECTION = attrs.evolve(_OWN_OR_OPERATOR, said=True)
+
 ROUTES = table(
     (
         # Brokers
@@ -60,9 +62,7 @@ ROUTES = table(
             claims=_OWN,
         ),
         ControllerRoute(RequestCode.CONTROLLER_GET_REPLICA_INFO, Asker.PEER, tells=True, claims=_OWN_OR_OPERATOR),
-        ControllerRoute(
-            RequestCode.CONTROLLER_ELECT_MASTER, Asker.PEER, doubts=True, tells=True, claims=_OWN_OR_OPERATOR
-        ),
+        ControllerRoute(RequestCode.CONTROLLER_ELECT_MASTER, Asker.PEER, doubts=True, tells=True, claims=_ELECTION),
         ControllerRoute(
             RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET,
             Asker.PEER,

@@ -235,13 +235,21 @@ class NameServer:
         cluster, address = _name(command, "clusterName"), _address(command, "brokerAddr")
         asked = _read(command, data_version.from_json) if command.body else data_version.DataVersion()
         stored = self.table.version_of(cluster, address)
-        self.table.heard(cluster, address, now_ms)
+        self._heard(command, cluster, address, now_ms)
         changed = "false" if stored == asked else "true"
         return Answer(fields={"changed": changed}, body=stored.encode() if stored is not None else b"")
 
     def _heartbeat(self, command: Command, caller: Caller, now_ms: int) -> Answer:
-        self.table.heard(_name(command, "clusterName"), _address(command, "brokerAddr"), now_ms)
+        self._heard(command, _name(command, "clusterName"), _address(command, "brokerAddr"), now_ms)
         return Answer()
+
+    def _heard(self, command: Command, cluster: str, address: str, now_ms: int) -> None:
+        """A sign of life of the broker there, if that is who sent it."""
+        live = self.table.live.get(Address(cluster, address))
+        said = command.fields.get("brokerName")
+        if live is not None and said and live.key.name != said:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{address} is a broker of {live.key.name}")
+        self.table.heard(cluster, address, now_ms)
 
     def _member_group(self, command: Command, caller: Caller, now_ms: int) -> Answer:
         key = BrokerKey(_name(command, "clusterName"), _name(command, "brokerName"))

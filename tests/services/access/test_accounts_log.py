@@ -10,9 +10,10 @@ from typing import Any
 
 import attrs
 
+from rocketha.access.accounts import TOPIC, Accounts, User
 from rocketha.access.signature import sign, signed
 from rocketha.errors import ConfigError, RemoteProtocolError
-from rocketha.services.access.accounts_log import FILE, TOPIC
+from rocketha.services.access.accounts_log import FILE, Version
 from rocketha.services.access.vault import MAGIC, Vault
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.config.loading import describe, load_broker
@@ -108,6 +109,8 @@ class RequestTests(AccountsCase):
             (RequestCode.AUTH_CREATE_USER, {"username": "bob"}, None, failed, "no body"),
             (RequestCode.AUTH_UPDATE_USER, {"username": "bob"}, {"password": "x"}, denied, "The user is not exist"),
             (RequestCode.AUTH_CREATE_ACL, {"subject": "User:bob"}, {"policies": []}, denied, "is not exist"),
+            (RequestCode.AUTH_CREATE_ACL, {"subject": "User:ann"}, {"policies": [1]}, failed, "policies"),
+            (RequestCode.AUTH_CREATE_ACL, {"subject": "User:ann"}, {"policies": [{}, {}, {}]}, failed, "policies"),
             (RequestCode.AUTH_CREATE_ACL, {"subject": "Role:x"}, {"policies": []}, failed, "system error"),
             (RequestCode.AUTH_CREATE_ACL, {"subject": "User:ann"}, {"policies": [{"entries": [{}]}]}, denied, "resou"),
         ):  # fmt: skip
@@ -120,7 +123,7 @@ class RequestTests(AccountsCase):
         for code in range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_LIST_ACL + 1):
             said = self.ask(code, {"username": "ann", "subject": "User:ann"}, {"userType": "Super"}, ANN)
             self.assertEqual(said.code, ResponseCode.NO_PERMISSION)
-            self.assertIn("no permission to access Cluster:", said.remark or "")
+            self.assertIn("no permission to access", said.remark or "")
 
     def test_unsigned(self) -> None:
         """Every code that is served, on both ports."""
@@ -150,6 +153,52 @@ class RequestTests(AccountsCase):
         self.assertEqual([each.code for client in (first, second) for each in client.heard()], [0, 0])
         names = [each["username"] for each in json.loads(self.ok(RequestCode.AUTH_LIST_USER, {}).body)]
         self.assertEqual(names, ["a", "b", "root"])
+
+
+class BuiltInTests(AccountsCase):
+    """Users that the configuration names."""
+
+    def test_another_password_there(self) -> None:
+        """It counts at the next start: the old one is not stored."""
+        self.make_ann()
+        self.stop()
+        self.config = self.config.replace(ROOT[1], "another-secret")
+        self.service = self.start()
+        self.advance(1)
+        self.assertEqual(self.may_send(ROOT), ResponseCode.NO_PERMISSION)
+        self.assertEqual(self.may_send((ROOT[0], "another-secret")), 0)
+        self.assertEqual(self.may_send(ANN), 0)
+
+    def test_not_deleted(self) -> None:
+        said = self.ask(RequestCode.AUTH_DELETE_USER, {"username": "root"})
+        self.assertEqual((said.code, said.remark), (16, "User:root stands in the broker's configuration."))
+
+    def test_changed(self) -> None:
+        self.ok(RequestCode.AUTH_UPDATE_USER, {"username": "root"}, {"password": "changed"})
+        self.assertEqual(self.may_send(ROOT), ResponseCode.NO_PERMISSION)
+        self.assertEqual(self.may_send(("root", "changed")), 0)
+
+
+class OtherMessagesTests(AccountsCase):
+    """Requests that name a message by its place: it must be one of the topic that they name."""
+
+    def test_sent_back(self) -> None:
+        self.make_ann()
+        secret = self.ask(RequestCode.SEND_MESSAGE_V2, send_fields("Secret"), b"hidden")
+        self.assertEqual(self.may_send(ANN), 0)
+        offset = int((secret.fields or {})["msgId"][-16:], 16)
+        fields = {"offset": str(offset), "group": "g", "delayLevel": "0", "unitMode": "false"}
+        for more in ({}, {"originTopic": "T1"}, {"originTopic": "Secret"}):
+            said = self.ask(RequestCode.CONSUMER_SEND_MSG_BACK, {**fields, **more}, b"", ANN)
+            self.assertEqual(said.code, ResponseCode.NO_PERMISSION, more)
+        said = self.ask(RequestCode.CONSUMER_SEND_MSG_BACK, {**fields, "originTopic": "Secret"})
+        self.assertEqual(said.code, 0)
+
+    def test_looked_at(self) -> None:
+        self.make_ann()
+        for more in ({}, {"topic": "T1"}, {"": "%RETRY%g"}):
+            said = self.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "0", **more}, b"", ANN)
+            self.assertEqual(said.code, ResponseCode.NO_PERMISSION, more)
 
 
 class KeptTests(AccountsCase):
@@ -244,23 +293,49 @@ class SecretTests(AccountsCase):
             self.assertTrue(bytes(each.body).startswith(MAGIC))
             self.assertFalse(any(secret in bytes(each.body) for secret in (*SECRETS, b"ann")))
 
+    def put(self, body: bytes) -> None:
+        """A message in that topic, whoever sent it: by the broker's own way, since ports take none."""
+        answer = self.ask(RequestCode.SEND_MESSAGE_V2, send_fields(TOPIC), body)
+        self.assertEqual(answer.code, ResponseCode.NO_PERMISSION)
+        putting = self.log.messages.put(TOPIC, body, queue_id=0)
+        self.advance(0.2)
+        placed = self.successResultOf(putting)
+        self.assertEqual(placed.status, 0)
+
+    @property
+    def log(self) -> Any:
+        return self.broker.accounts_log
+
     def test_forged(self) -> None:
-        """Who may write to that topic changes no user: nothing but the group's secret seals."""
+        """Nothing but the group's secret seals; and whoever looks at the broker hears of what cannot be read."""
         self.make_ann()
-        forged = Vault(b"some other secret").seal(b"\0\0\0\2{}{}")
-        self.assertEqual(self.ask(RequestCode.SEND_MESSAGE_V2, send_fields(TOPIC), forged).code, 0)
+        self.assertIsNone(self.log.unready())
+        self.put(Vault(b"some other secret").seal(b"\0\0\0\2{}{}"))
         self.assertEqual(self.may_send(ANN), 0)
-        self.flushLoggedErrors()
+        self.assertIn("another authSecretFile", self.log.unready())
         self.ok(RequestCode.AUTH_UPDATE_USER, {"username": "ann"}, {"userStatus": "disable"})
         self.assertEqual(self.may_send(ANN), ResponseCode.NO_PERMISSION)
+        self.assertIsNone(self.log.unready())
 
     def test_sent_again(self) -> None:
-        """Nor does who sends an older state again: it changes another one than the present."""
+        """An older state, sent again, is older than the present one."""
         self.make_ann()
         old = bytes(records(self.ask(RequestCode.PULL_MESSAGE, pull_fields(TOPIC)))[0].body)
         self.ok(RequestCode.AUTH_DELETE_USER, {"username": "ann"})
-        self.assertEqual(self.ask(RequestCode.SEND_MESSAGE_V2, send_fields(TOPIC), old).code, 0)
+        self.put(old)
         self.assertEqual(self.may_send(ANN), ResponseCode.NO_PERMISSION)
+
+    def test_any_order_comes_to_the_same(self) -> None:
+        """Of two states that changed the same one, all replicas take the later, from wherever they begin to read."""
+        states = [Accounts({name: User(name, "p")}) for name in ("a", "b", "c")]
+        versions = [Version(1, 10), Version(2, 20), Version(2, 15)]
+        sealed = [self.log.sealed(version, state) for version, state in zip(versions, states, strict=True)]
+        for body in sealed:
+            self.put(body)
+        self.assertIn("b", self.log.accounts.users)
+        self.assertNotIn("c", self.log.accounts.users)
+        self.ok(RequestCode.AUTH_CREATE_USER, {"username": "d"}, {"password": "x"})
+        self.assertEqual(sorted(self.log.accounts.users), ["b", "d", "root"])
 
 
 class VaultTests(BrokerCase):

@@ -6,11 +6,11 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from rocketha.access.accounts import Accounts
+from rocketha.access.accounts import TOPIC, Accounts
 from rocketha.access.signature import sign, signed
 from rocketha.broker.routes import ROUTES
 from rocketha.errors import RequestRefused
-from rocketha.services.access.users import FAILURES_AT_ONCE, Users
+from rocketha.services.access.users import FAILURES_AT_ONCE, FAILURES_EACH_MS, Users
 from rocketha.services.config.access import AccessConfig
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
@@ -117,12 +117,37 @@ class UsersTests(SynchronousTestCase):
         self.assertEqual(self.ask(RequestCode.SEND_MESSAGE_V2, "ann", "annsecret", users, b="b1"), "")
 
     def test_guessing(self) -> None:
-        """After some failures of one address in a moment no login of it is looked at, then one in a second."""
+        """After many failures of one user at one address in a moment no login of his from there is looked at, then one
+        now and then; others there are served."""
         code, right = RequestCode.GET_MAX_OFFSET, ("ann", "annsecret")
         for _ in range(FAILURES_AT_ONCE):
             self.assertIn("signature", self.ask(code, "ann", "guess", topic="a1"))
         self.assertIn("too many logins", self.ask(code, *right, topic="a1"))
-        self.now_ms += 1000
+        self.assertEqual(self.ask(code, "root", "rootsecret", topic="a1"), "")
+        self.now_ms += FAILURES_EACH_MS
         self.assertEqual(self.ask(code, *right, topic="a1"), "")
         self.assertIn("signature", self.ask(code, "ann", "guess", topic="a1"))
         self.assertIn("too many logins", self.ask(code, "ann", "guess", topic="a1"))
+
+    def test_an_old_password_beside_a_new_one(self) -> None:
+        """A client that tries once a second with what was changed locks nobody out."""
+        for _ in range(5 * FAILURES_AT_ONCE):
+            self.now_ms += 1000
+            self.assertIn("signature", self.ask(RequestCode.GET_MAX_OFFSET, "ann", "old", topic="a1"))
+            self.assertEqual(self.ask(RequestCode.GET_MAX_OFFSET, "ann", "annsecret", topic="a1"), "")
+
+    def test_only_super_users_make_users(self) -> None:
+        """Whoever may change the cluster does not become one by that."""
+        self.accounts = self.accounts.grant("User:ann", [entry("*", "All")])
+        changes = [code for code, route in ROUTES.items() if route.supers]
+        self.assertEqual(len(changes), 6)
+        for code in changes:
+            self.assertIn("it is for Super users", self.ask(code, "ann", "annsecret", username="ann"))
+            self.assertEqual(self.ask(code, "root", "rootsecret", username="ann"), "")
+        self.assertEqual(self.ask(RequestCode.AUTH_LIST_USER, "ann", "annsecret"), "")
+
+    def test_the_topic_of_users(self) -> None:
+        """Nobody sends to it, whoever he is."""
+        for users in (self.users, self.make(authorization_enabled=False)):
+            for code, field in ((RequestCode.SEND_MESSAGE_V2, "b"), (RequestCode.SEND_MESSAGE, "topic")):
+                self.assertIn("the broker's own", self.ask(code, "root", "rootsecret", users, **{field: TOPIC}))

@@ -26,6 +26,7 @@ ELSEWHERE = (
     "ssl:1:privateKey=k:certKey=c",
     "systemd:domain=INET:index=0",
     "tcp:1:interface=host.example",
+    "tcp:1:interface=127.0.0.1:interface=0.0.0.0",
 )
 
 

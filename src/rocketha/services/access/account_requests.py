@@ -14,8 +14,9 @@ from twisted.python.failure import Failure
 from rocketha.access.accounts import SUBJECT, Accounts, acl_info, user_info
 from rocketha.access.policies import Refused
 from rocketha.broker.request import Responder, read_body
-from rocketha.errors import RequestRefused
+from rocketha.errors import RequestRefused, RockethaError
 from rocketha.interfaces import Refused as NotPut
+from rocketha.observe.logging import make_logger
 from rocketha.services.access.users import refused
 from rocketha.services.core.feature import BrokerFeature
 from rocketha.wire import json_dialect, json_members
@@ -24,6 +25,8 @@ from rocketha.wire.remoting import Answer, Command
 
 if TYPE_CHECKING:
     from rocketha.services.access.accounts_log import AccountsLog
+
+_log = make_logger()
 
 Change = Callable[[Accounts, Command], Accounts]
 
@@ -90,7 +93,8 @@ def _told(failure: Failure) -> Answer:
         return Answer(ResponseCode.NO_PERMISSION, str(problem))
     if isinstance(problem, RequestRefused | NotPut):
         return Answer(problem.code, str(getattr(problem, "remark", None) or problem))
-    failure.trap(ValueError)
+    if not isinstance(problem, RockethaError):
+        _log.failure("a request about users failed: {log_failure.value}", failure=failure)
     return Answer(ResponseCode.SYSTEM_ERROR, str(problem))
 
 

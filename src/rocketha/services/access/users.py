@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rocketha.access.accounts import Accounts, User
+from rocketha.access.accounts import TOPIC, WORD_CHARACTERS_MAX, Accounts, User
 from rocketha.access.policies import Decision, Kind, Need, decide
 from rocketha.access.routes import Asker
 from rocketha.access.signature import ACCESS_KEY, is_signed
 from rocketha.broker.routes import BrokerRoute
+from rocketha.broker.routes import Kind as RequestKind
 from rocketha.errors import RequestRefused
 from rocketha.observe.events import OperatorAsked
 from rocketha.observe.logging import emit, make_logger
@@ -21,17 +22,19 @@ from rocketha.services.config.access import AccessConfig, codes_of
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Command
 
-FAILURES_AT_ONCE = 20
-FAILURES_EACH_MS = 1000
-"""Logins of one host that fail: so many at once, then one in so long; what comes between is not looked at."""
+FAILURES_AT_ONCE, FAILURES_EACH_MS = 100, 100
+"""Logins of one user from one host that fail: so many at once, then one in so long; what comes between is not looked
+at.  A client with a password of yesterday stays below that, so others of its user there are served."""
+DECIDED_MAX = 10_000
+
+
+def _name_of(user: User | None) -> str:
+    return "nobody" if user is None else f"User:{user.name}"
 
 
 def refused(text: str) -> RequestRefused:
     """16, as Java answers."""
     return RequestRefused(ResponseCode.NO_PERMISSION, text)
-
-
-DECIDED_MAX = 10_000
 
 
 class Users:
@@ -71,18 +74,22 @@ class Users:
         """
         accounts = self._accounts()
         user = None if command.code in self._unsigned else self._signer(accounts, connection, command)
+        if route.kind is RequestKind.SEND and TOPIC in (command.fields.get("topic"), command.fields.get("b")):
+            raise refused(f"the topic[{TOPIC}] is the broker's own")
+        if route.supers and self._authorizes and not (user is not None and user.is_super):
+            raise refused(f"{_name_of(user)} has no permission to access {route.name}: it is for Super users.")
         if self._authorizes and command.code not in self._free and not (user is not None and user.is_super):
             self._authorize(accounts, connection, command, route, user)
         if route.asker is Asker.OPERATOR and user is not None:
             emit(self._log, OperatorAsked(f"User:{user.name}", connection.peer, route.name))
 
     def _signer(self, accounts: Accounts, connection: RemotingProtocol, command: Command) -> User:
-        host, now_ms = connection.peer_host, self._now_ms()
-        if not self._failures.may(host, now_ms):
-            raise refused("too many logins of this address failed: later")
-        name = command.fields.get(ACCESS_KEY, "")
+        name, now_ms = command.fields.get(ACCESS_KEY, ""), self._now_ms()
         if not name:
             raise refused("username cannot be null.")
+        who = connection.peer_host, name[:WORD_CHARACTERS_MAX]
+        if not self._failures.may(who, now_ms):
+            raise refused("too many logins of this user from this address failed: later")
         user = accounts.users.get(name)
         if user is None:
             problem = f"User:{name[:255]} is not found."
@@ -92,7 +99,7 @@ class Users:
             problem = "check signature failed."
         else:
             return user
-        self._failures.take(host, now_ms)
+        self._failures.take(who, now_ms)
         raise refused(problem)
 
     def _authorize(
@@ -111,5 +118,4 @@ class Users:
                 raise refused(self._said(user, need, connection, why))
 
     def _said(self, user: User | None, need: Need, connection: RemotingProtocol, why: str) -> str:
-        who = "nobody" if user is None else f"User:{user.name}"
-        return f"{who} has no permission to access {need} from {connection.peer_host}, {why}."
+        return f"{_name_of(user)} has no permission to access {need} from {connection.peer_host}, {why}."

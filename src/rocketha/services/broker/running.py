@@ -81,6 +81,7 @@ class RunningBroker:
     :raises ConfigError: a plug-in can not be used.
     :raises CorruptStore: a table can not be read.
     :ivar recovery: what its store was found like.
+    :ivar accounts_log: where its users are; None: nobody logs in.
     :ivar serving: from the moment when its ports are open until it leaves.
     """
 
@@ -106,7 +107,7 @@ class RunningBroker:
         self.delayed = DelayedMessages(core, pulls)
         self.reading = Reading(core, (pulls, queries), self.delayed.delivery, self.dispatcher)
         self.plugins = PluginHost(enabled, core, self.dispatcher.request, self)
-        self._accounts = self._make_accounts()
+        self.accounts_log = self._make_accounts()
         parts.files.load()
         self.replication = mode.replication(self._replication_context(opened))
         self.metadata = MetadataSync(self._tables_context())
@@ -136,8 +137,8 @@ class RunningBroker:
             self.metadata,
             self.forwarding,
             self.plugins,
-            AccountRequests(self._accounts),
-            *(() if self._accounts is None else (self._accounts,)),
+            AccountRequests(self.accounts_log),
+            *(() if self.accounts_log is None else (self.accounts_log,)),
         )
         self._routes = {**ROUTES, **self.plugins.routes}
         self.dispatcher.open(
@@ -157,7 +158,7 @@ class RunningBroker:
         return AccountsLog(self.core, self.dispatcher.serve, lambda: self.serving)
 
     def _users(self) -> Users | None:
-        log, core = self._accounts, self.core
+        log, core = self.accounts_log, self.core
         if log is None:
             return None
         cluster = self.state.identity.cluster_name

@@ -23,8 +23,8 @@ def is_exposed(description: str) -> bool:
     """Whether others than this machine may reach the port of an endpoint string."""
     if description.startswith("unix:"):
         return False
-    found = _INTERFACE.search(description)
-    return found is None or not is_loopback(re.sub(r"\\(.)", r"\1", found[1]))
+    found = _INTERFACE.findall(description)
+    return len(found) != 1 or not is_loopback(re.sub(r"\\(.)", r"\1", found[0]))
 
 
 def check_exposure(description: str, config: TlsConfig, what: str = "") -> None:
