@@ -52,7 +52,7 @@ class AccessConfig(Section):
     )
     inner_client_authentication_credentials: str = text(
         "",
-        'Likewise the one that Java\'s slaves sign as: {"accessKey":"..","secretKey":".."}.',
+        'One more Super user, as Java\'s brokers have it for each other: {"accessKey":"..","secretKey":".."}.',
         secret=True,
     )
     authentication_whitelist: str = text(
