@@ -54,6 +54,11 @@ def go(opaque: int = 43, **more: str) -> bytes:
     return len(text).to_bytes(4, "big") + text + b"body"
 
 
+def signed(signature: str = "DUbzVR53BtHOe/qvRVhI+CgoFNo=", **more: str) -> bytes:
+    """One of who logs in."""
+    return send(AccessKey="root", Signature=signature, **more)
+
+
 def seen(decode: object, frame: bytes) -> object:
     """What comes of a frame: every field of the command, or the kind of error."""
     try:
@@ -124,6 +129,26 @@ class KnownSendTests(unittest.TestCase):
         ):
             self.assertFalse(self.known(unknown, frame))
 
+    def test_signatures(self) -> None:
+        """Each is another one; what is none is parsed."""
+        for known in (signed(), signed("A" * 27 + "="), signed("a+/9" * 7, e="3"), signed("=" * 28)):
+            self.assertTrue(self.known(known, signed()))
+        for unknown in (
+            signed("A" * 28 + "="),
+            signed("A" * 27),
+            signed(""),
+            signed('A","x":"' + "y" * 20),
+            signed("A" * 26 + "\\="),
+            signed("A" * 26 + "-="),
+            send(),
+            send(AccessKey="root"),
+            signed().replace(b"root", b"ann!"),
+        ):
+            self.assertFalse(self.known(unknown, signed()))
+        twice = signed().replace(b'"AccessKey":"root"', b'"Signature":"root"')
+        self.known(twice, twice)  # the second counts, so it is no value that may differ
+        self.assertFalse(self.known(twice.replace(b"DUbz", b"EUbz"), twice))
+
     def test_other_clients(self) -> None:
         """Other orders of the header's members, and a 4.x client's, which does not name the broker."""
         self.assertTrue(self.known(go(99, e="3", properties="KEYS\x01k\x02UNIQ_KEY\x01x"), go()))
@@ -152,7 +177,7 @@ class KnownSendTests(unittest.TestCase):
     def test_every_byte_changed(self) -> None:
         """No change of one byte of header or header word is read differently, whether or not whoever serves the sends
         has met the properties."""
-        for frame in (send(), go()):
+        for frame in (send(), go(), signed()):
             self.check_every_byte(frame)
 
     def check_every_byte(self, frame: bytes) -> None:
@@ -176,11 +201,11 @@ class KnownSendTests(unittest.TestCase):
     @settings(max_examples=400)
     def test_any_bytes_anywhere(self, data: bytes, at: int, removed: int) -> None:
         """Likewise of several bytes, with the header word put right."""
-        frame = send()
-        stop = 4 + int.from_bytes(frame[1:4], "big")
-        at = min(4 + at, stop)
-        header = frame[4:at] + data + frame[min(at + removed, stop) : stop]
-        self.known(len(header).to_bytes(4, "big") + header + frame[stop:], frame)
+        for frame in (send(), signed()):
+            stop = 4 + int.from_bytes(frame[1:4], "big")
+            place = min(4 + at, stop)
+            header = frame[4:place] + data + frame[min(place + removed, stop) : stop]
+            self.known(len(header).to_bytes(4, "big") + header + frame[stop:], frame)
 
     @given(st.lists(st.tuples(st.sampled_from('\x01\x02 UNIQ_KEY=k%"\\\u00e9\x00'), st.integers(1, 3)), max_size=40))
     @settings(max_examples=400)

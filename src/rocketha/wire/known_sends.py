@@ -1,11 +1,11 @@
 """Send requests whose header is known but for four values: queue, time, properties and number.
 
 Pure.  Theory of operation: a producer writes the same header again and again; only the queue id, the time of birth, the
-properties and the correlation id differ.  So the last headers of a connection are remembered, each as what stands
-before its properties and what stands behind them; the next one is taken apart by two ``struct`` s and compared with
-that instead of being parsed: a sixth of the time.  Of the properties, the names are remembered, as a regular expression
-that finds their values.  Whatever does not fit is decoded as usual, and is remembered if no other value can hide in it
-(:func:`_places`).
+properties and the correlation id differ, and the signature of one who logs in.  So the last headers of a connection are
+remembered, each as what stands before its properties and what stands behind them; the next one is taken apart by two
+``struct`` s and compared with that instead of being parsed: a sixth of the time.  Of the properties, the names are
+remembered, as a regular expression that finds their values.  Whatever does not fit is decoded as usual, and is
+remembered if no other value can hide in it (:func:`_places`).
 
 What a connection remembers is bounded in bytes, because the peer decides how long its headers are and how many
 connections it opens; one whose headers are never alike stops being remembered.
@@ -54,10 +54,14 @@ _PLACES = {
     "opaque": re.compile(rb'"opaque":([1-9]\d{0,8})(?=[,}])'),
     "i": re.compile(rb'"i":"(%b)"' % _PROPERTIES.pattern),
 }
+_SIGNATURE = "Signature"
+_SIGNED = re.compile(rb'"Signature":"([A-Za-z0-9+/]{27}=)"')
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 
 
 def _places(frame: bytes, stop: int) -> dict[str, tuple[int, int]] | None:
-    """Where the four values of a JSON header stand; None unless each is there once, as its sender's own.
+    """Where the four values of a JSON header stand, and a signature if there is one; None unless each is there once, as
+    its sender's own.
 
     A header with other digits there, or with other properties of :data:`_PROPERTIES`, is then read likewise but for
     these values: there is no backslash outside the properties, so quotes are what they seem to be.
@@ -68,6 +72,9 @@ def _places(frame: bytes, stop: int) -> dict[str, tuple[int, int]] | None:
         if found is None or frame.count(b'"%b"' % name.encode(), 4, stop) != 1:
             return None
         places[name] = found.span(1)
+    signature = _SIGNED.search(frame, 4, stop)
+    if signature is not None and frame.count(b'"Signature"', 4, stop) == 1:
+        places[_SIGNATURE] = signature.span(1)
     begin, end = places["i"]
     return places if frame.count(b"\\", 4, begin) == frame.count(b"\\", end, stop) == 0 else None
 
@@ -89,6 +96,7 @@ class SendShape:
         "_layouts",
         "_memory",
         "_numbers",
+        "_signature",
         "_unpack_behind",
         "_unpack_head",
         "accepted",
@@ -119,6 +127,7 @@ class SendShape:
         self._head_fixed, self._behind_fixed = head.unpack_from(frame, 4)[::2], behind.unpack_from(frame, end)[::2]
         names = [name for _, name in numbers]
         self._numbers = itemgetter(*(names.index(name) for name in ("e", "g", "opaque")))
+        self._signature = names.index(_SIGNATURE) if _SIGNATURE in names else None
         self.prefix: bytes = self._head_fixed[0]
         self.cost = SHAPE_COST + 3 * (begin + stop - end)  # as bytes here, as text in the fields
 
@@ -130,16 +139,24 @@ class SendShape:
         head, behind = self._unpack_head(frame, 4), self._unpack_behind(frame, end)
         if head[::2] != self._head_fixed or behind[::2] != self._behind_fixed:
             return None
-        queue_id, born, opaque = self._numbers(head[1::2] + behind[1::2])
+        differing = head[1::2] + behind[1::2]
+        queue_id, born, opaque = self._numbers(differing)
         if not (queue_id + born + opaque).isdigit() or opaque[0] == 48:
             return None
+        signature = None
+        if self._signature is not None:
+            signature = differing[self._signature]
+            if signature.translate(None, _BASE64):
+                return None
         for layout in self._layouts:
             values = layout.pattern.fullmatch(frame, begin, end)
             if values is not None:
-                return KnownSend(self, queue_id, born, frame[begin:end], opaque, frame[stop:], layout.kept, values)
+                return KnownSend(
+                    self, queue_id, born, frame[begin:end], opaque, frame[stop:], layout.kept, values, signature
+                )
         if not _PROPERTIES.fullmatch(frame, begin, end):
             return None
-        return KnownSend(self, queue_id, born, frame[begin:end], opaque, frame[stop:])
+        return KnownSend(self, queue_id, born, frame[begin:end], opaque, frame[stop:], signature=signature)
 
     def keep(self, names: tuple[str, ...], kept: Any) -> None:
         """Remember something about sends whose properties are these, in this order; where the connection has too many,
@@ -153,10 +170,13 @@ class SendShape:
         """As if no properties had been met."""
         self._layouts.clear()
 
-    def fields(self, queue_id: bytes, born: bytes, properties: bytes) -> dict[str, str]:
+    def fields(self, queue_id: bytes, born: bytes, properties: bytes, signature: bytes | None) -> dict[str, str]:
         """The custom header with these values."""
         text: str = orjson.loads(b'"%b"' % properties)
-        return {**self._fields, "e": queue_id.decode(), "g": born.decode(), "i": text}
+        made = {**self._fields, "e": queue_id.decode(), "g": born.decode(), "i": text}
+        if signature is not None:
+            made[_SIGNATURE] = signature.decode("ascii")
+        return made
 
 
 @attrs.frozen
@@ -204,6 +224,7 @@ class KnownSend(Command):
         body: bytes,
         kept: Any = None,
         values: re.Match[bytes] | None = None,
+        signature: bytes | None = None,
     ) -> None:
         self.code, self.flag, self.language, self.version = shape.code, shape.flag, shape.language, shape.version
         self.remark = shape.remark
@@ -215,14 +236,14 @@ class KnownSend(Command):
         self.kept = kept
         self.values = values
         self.properties = properties
-        self._texts = queue_id, born
+        self._texts = queue_id, born, properties, signature
         self._made: dict[str, str] | None = None
 
     @property
     def fields(self) -> dict[str, str]:
         made = self._made
         if made is None:
-            made = self._made = self.shape.fields(*self._texts, self.properties)
+            made = self._made = self.shape.fields(*self._texts)
         return made
 
     @fields.setter
