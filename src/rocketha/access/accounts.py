@@ -212,7 +212,7 @@ def _type(text: Any) -> PolicyType:
     if not text:
         return PolicyType.CUSTOM
     found = named(PolicyType, str(text))
-    if not isinstance(found, PolicyType):
+    if found is None:
         raise Refused("The policy type is illegal.")
     return found
 

@@ -13,10 +13,13 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from typing import TypeVar
 
 import attrs
 
 from rocketha.access.trusted import plain
+
+_E = TypeVar("_E", bound=Enum)
 
 NAME_CHARACTERS_MAX = 255
 SOURCES_MAX = 256
@@ -71,7 +74,7 @@ class PolicyType(Enum):
     DEFAULT = "Default"
 
 
-def named(enum: type[Enum], text: str | None) -> Enum | None:
+def named(enum: type[_E], text: str | None) -> _E | None:
     """The member with this value, without regard to case; None: there is none."""
     lowered = (text or "").lower()
     return next((each for each in enum if each.value.lower() == lowered), None)
@@ -111,7 +114,7 @@ class Resource:
             return cls(Kind.ANY, "", Pattern.ANY)
         word, colon, name = (text or "").partition(":")
         kind = named(Kind, word)
-        if not isinstance(kind, Kind) or kind is Kind.ANY or not colon or not name or len(name) > NAME_CHARACTERS_MAX:
+        if kind is None or kind is Kind.ANY or not colon or not name or len(name) > NAME_CHARACTERS_MAX:
             raise Refused("The resource is null.")
         if name == "*":
             return cls(kind, "", Pattern.ANY)
@@ -170,9 +173,9 @@ class Entry:
             except ValueError:
                 raise Refused("The source ip is invalid.") from None
         said = named(Decision, decision)
-        if not isinstance(said, Decision):
+        if said is None:
             raise Refused("The decision is null or illegal.")
-        return cls(found, frozenset(each for _, each in words if isinstance(each, Action)), tuple(sources), said)
+        return cls(found, frozenset(each for _, each in words if each is not None), tuple(sources), said)
 
     def matches(self, need: Need, source: str) -> bool:
         """Whether it decides about what somebody there needs."""

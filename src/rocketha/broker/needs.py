@@ -25,9 +25,8 @@ ROWS_MAX = 10_000
 GROUP_FIELDS = ("consumerGroup", "group", "groupName")
 
 NOTHING: frozenset[Action] = frozenset()
-PUB, SUB, CREATE, UPDATE, DELETE, GET, LIST = (
-    frozenset((each,))
-    for each in (Action.PUB, Action.SUB, Action.CREATE, Action.UPDATE, Action.DELETE, Action.GET, Action.LIST)
+PUB, SUB, CREATE, UPDATE, DELETE, GET = (
+    frozenset((each,)) for each in (Action.PUB, Action.SUB, Action.CREATE, Action.UPDATE, Action.DELETE, Action.GET)
 )
 
 

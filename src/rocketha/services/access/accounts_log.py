@@ -119,7 +119,7 @@ class AccountsLog(BrokerFeature):
         serving: Callable[[], bool],
     ) -> None:
         keys = core.config.access
-        self._built_in = keys.users
+        self._built_in = keys.built_in.users
         self._kept = _Kept(Vault(keys.secret))
         self._of: Accounts | None = None  # what the next one is of
         self._all = Accounts()
@@ -130,7 +130,7 @@ class AccountsLog(BrokerFeature):
         self._log = make_logger()
         self.messages = Messages("accounts", core, request, serving, self._failed)
         self._changing = defer.DeferredLock()
-        self._master = self._putting = self._stopped = False
+        self._master = self._stopped = False
         self._problem = ""
         core.changes.when_over(self._log_changed)
 
@@ -142,14 +142,18 @@ class AccountsLog(BrokerFeature):
     @property
     def accounts(self) -> Accounts:
         """As of now: with everything that was acknowledged; the same object while nothing changes."""
+        self._catch_up()
         kept = self._kept
-        if not self._changes.busy:  # else nothing of it is served before that is over
-            end = self._store.max_offset(TOPIC, QUEUE)
-            if end != kept.next:
-                self._read(end)
         if self._of is not kept.accounts:
             self._of, self._all = kept.accounts, Accounts({**self._built_in, **kept.accounts.users})
         return self._all
+
+    def _catch_up(self) -> None:
+        """Read what is new; while the log is being cut, nothing of it is served."""
+        if not self._changes.busy:
+            end = self._store.max_offset(TOPIC, QUEUE)
+            if end != self._kept.next:
+                self._read(end)
 
     def _log_changed(self) -> None:
         """Its end was cut: what is read next may stand where something else did."""
@@ -194,15 +198,11 @@ class AccountsLog(BrokerFeature):
 
     def second(self) -> None:
         """A state whose message has expired is put there again."""
-        if self._changes.busy or not self._master or self._putting:
+        if self._changes.busy or not self._master or self._changing.locked:
             return
-        known = self.accounts
-        if known is not None and 0 <= self._kept.at < self._store.min_offset(TOPIC, QUEUE):
-            self._putting = True
-            self.change(lambda present: present).addErrback(self._failed).addBoth(self._put_again)
-
-    def _put_again(self, _: Any) -> None:
-        self._putting = False
+        self._catch_up()
+        if 0 <= self._kept.at < self._store.min_offset(TOPIC, QUEUE):
+            self.change(lambda present: present).addErrback(self._failed)
 
     def change(self, make: Callable[[Accounts], Accounts]) -> defer.Deferred[None]:
         """Make another state of the present one; fires when the group has it.
@@ -235,9 +235,8 @@ class AccountsLog(BrokerFeature):
     def _look(self, shown: defer.Deferred[None], offset: int, version: Version, looks: int) -> None:
         """A send may be acknowledged a moment before consumers see it (allAckInSyncStateSet=false)."""
         if not self._changes.busy and self._store.max_offset(TOPIC, QUEUE) > offset:
-            known = self.accounts
-            ours = known is not None and self._kept.version == version
-            shown.callback(None) if ours else shown.errback(Refused(LATER))
+            self._catch_up()
+            shown.callback(None) if self._kept.version == version else shown.errback(Refused(LATER))
         elif not looks or self._stopped:
             shown.errback(Refused("the change is stored, and not shown yet"))
         else:

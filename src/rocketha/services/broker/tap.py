@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from twisted.application import service
 from twisted.python import usage
@@ -56,9 +56,6 @@ class Options(ListenOptions):
         self.network = TlsNetwork(self.tls)
         self.network.must_be(Part.BROKER, config.broker_name, config.broker_cluster_name)
         self.plugins = needed(self.loaded.config.plugins, self.loaded.config.plugin_keys)
-
-    def bound(self) -> Iterable[str]:
-        return () if self.loaded is None else (self.loaded.config.bind_address,)
 
 
 def makeService(options: Options) -> service.IService:

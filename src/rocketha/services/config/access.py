@@ -9,7 +9,7 @@ import json
 
 import attrs
 
-from rocketha.access.accounts import Accounts, User
+from rocketha.access.accounts import Accounts
 from rocketha.access.policies import Refused
 from rocketha.errors import ConfigError
 from rocketha.services.config.checks import check_plain_path
@@ -93,11 +93,6 @@ class AccessConfig(Section):
                     raise ConfigError(f"{key}: {{{shape}}} is wanted") from None
                 accounts = made
         return accounts
-
-    @property
-    def users(self) -> dict[str, User]:
-        """The same by name."""
-        return dict(self.built_in.users)
 
 
 def check_access(config: AccessConfig, read_secret: bytes | None, replicas: bool, identified: bool) -> None:

@@ -6,7 +6,7 @@ Nothing is opened but the configuration file; what is wrong is a ``usage.UsageEr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.testing import MemoryReactor
@@ -97,7 +97,15 @@ class KeyOptions(usage.Options):
 
 
 class ListenOptions(KeyOptions):
-    """The same with ``--listen``."""
+    """The same with ``--listen``, for a server with an address of its own.
+
+    :ivar loaded: its configuration.
+    """
+
+    loaded: loading.Loaded[Any] | None = None
+
+    def bound(self) -> Iterable[str]:
+        return () if self.loaded is None else (self.loaded.config.bind_address,)
 
     def opt_listen(self, description: str) -> None:
         """An endpoint string to listen on instead, such as tcp:9876:interface=127.0.0.1; may be repeated."""

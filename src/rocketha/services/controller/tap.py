@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 
 from twisted.application import service
 from twisted.python import usage
@@ -60,9 +59,6 @@ class Options(ListenOptions):
         self.tls = self.loaded.config.remoting.tls
         self.network = TlsNetwork(self.tls)
         check_controller(self.loaded.config, self.network)
-
-    def bound(self) -> Iterable[str]:
-        return () if self.loaded is None else (self.loaded.config.bind_address,)
 
 
 def check_controller(config: loading.ControllerConfig, network: TlsNetwork) -> None:

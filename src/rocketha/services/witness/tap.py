@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 
 from twisted.application import service
 from twisted.python import usage
@@ -54,9 +53,6 @@ class Options(ListenOptions):
         self.tls = config.remoting.tls
         self.network = TlsNetwork(self.tls)
         self.network.must_be(Part.BROKER, config.broker_name, config.broker_cluster_name)
-
-    def bound(self) -> Iterable[str]:
-        return () if self.loaded is None else (self.loaded.config.bind_address,)
 
 
 def makeService(options: Options) -> service.IService:
