@@ -30,6 +30,15 @@ STORED = ("tests/store/test_entry_log.py",)
 MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
     (
         Mutant(
+            "each run of entries leaves in a push of its own",
+            LEADING,
+            "        if bundle and size + len(run.data) > PUSH_BYTES:",
+            "        if bundle:",
+        ),
+        PURE,
+    ),
+    (
+        Mutant(
             "an answer to what was asked before a loss counts as an acknowledgement",
             LEADING,
             "            if life == self._life:\n                answered(",

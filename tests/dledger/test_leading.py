@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rocketha.dledger.leading import JavaFollower
-from rocketha.raft.messages import COMMIT_ONLY, Kind, Message, SnapshotMeta
+from rocketha.dledger.leading import PUSH_BYTES, JavaFollower, bundles
+from rocketha.raft.messages import COMMIT_ONLY, Entry, EntryKind, Kind, Message, SnapshotMeta
 from rocketha.wire import dledger_values as values
 from rocketha.wire.dledger_values import DLedgerResponseCode as Code
 from rocketha.wire.dledger_values import HeartBeatAnswer, PushAnswer, PushRequest, PushType
@@ -202,9 +202,30 @@ class LeadingTests(SeededCase, JavaCase):
         self.lead(java_log(0, 0), java_log(0, 0))
         self.push(0, 0)
         self.push(0)
-        self.assertEqual(len(self.asked), 3)
+        self.assertEqual([request.count for request, _ in self.asked], [2, 1])  # type: ignore[attr-defined]
         self.serve()
         self.assertEqual((self.acked(), len(self.java.log), self.java.committed), (5, 5, 3))
+
+    def test_many_runs_leave_in_few_pushes(self) -> None:
+        """As many in each as fit, in order."""
+        self.lead(java_log(0, 0), java_log(0, 0))
+        each = len(core_entry(java_entry(2, 0)).data)
+        self.push(*[0] * (2 * (PUSH_BYTES // each) + 1))
+        counts = [request.count for request, _ in self.asked]  # type: ignore[attr-defined]
+        self.assertEqual(counts, [PUSH_BYTES // each] * 2 + [1])
+        self.serve()
+        entries = len(self.java.log)
+        self.assertEqual((self.acked(), entries), (entries, sum(counts) + 2))
+
+    def test_bundles(self) -> None:
+        """A run that is larger than a push leaves alone; what fits exactly is one."""
+        large, half = bytes(PUSH_BYTES + 1), bytes(PUSH_BYTES // 2)
+        sizes = [b"a", large, b"a", half, half, half, half, b"a", b"a"]
+        runs = [Entry(1 + number, 1, EntryKind.NORMAL, data) for number, data in enumerate(sizes)]
+        bundled = list(bundles(runs))
+        self.assertEqual([run for bundle in bundled for run in bundle], runs)
+        self.assertEqual([len(bundle) for bundle in bundled], [1, 1, 2, 2, 3])
+        self.assertEqual(list(bundles([])), [])
 
     def test_word_of_a_commit(self) -> None:
         """Once; never of more than the follower is known to have; also by a heartbeat."""

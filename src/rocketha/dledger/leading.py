@@ -21,9 +21,10 @@ Java: ``DLedgerEntryPusher.EntryDispatcher`` on this side, ``EntryHandler`` on t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import attrs
@@ -38,6 +39,12 @@ from rocketha.wire.dledger_values import DLedgerResponseCode, PushAnswer, PushRe
 PUSH_AGAIN_S = 1.0
 """After so long without an answer; Java's maxPushTimeOutMs."""
 ONE_ENTRY = 1
+PUSH_BYTES = 64 << 10
+"""Of the entries that leave in one push, as far as they are appended in smaller runs.
+
+A follower that was away for long is owed as much as the core's window holds: a push for each run of it would be
+thousands of requests, each with its timer.
+"""
 
 
 class Phase(Enum):
@@ -68,6 +75,20 @@ class _Search:
     high: int
     end: int
     equal: bool = False
+
+
+def bundles(runs: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """What leaves in one push each, in order."""
+    bundle: list[Entry] = []
+    size = 0
+    for run in runs:
+        if bundle and size + len(run.data) > PUSH_BYTES:
+            yield bundle
+            bundle, size = [], 0
+        bundle.append(run)
+        size += len(run.data)
+    if bundle:
+        yield bundle
 
 
 class JavaFollower:
@@ -198,15 +219,16 @@ class JavaFollower:
 
     def _push(self, entries: Sequence[Entry], commit: int) -> None:
         life = self._life
-        for run in entries:
+        for runs in bundles(entries):
             try:
-                batch = values.entries_of(self._here.storage.raw(run))
+                batch = tuple(chain.from_iterable(values.entries_of(self._here.storage.raw(run)) for run in runs))
             except (Compacted, Unavailable):  # gone, or the disk has yet to take it: the core says it again
                 return
+            first, last = runs[0].index, runs[-1].last
             request = self._made(PushType.APPEND, commit_index=commit - 1, batch=batch)
-            self._pushes[run.index] = _Push(run.last, request, self._here.seconds())
-            self._sent = run.last
-            self._send(request, partial(self._pushed, run.index))
+            self._pushes[first] = _Push(last, request, self._here.seconds())
+            self._sent = last
+            self._send(request, partial(self._pushed, first))
             if life != self._life:  # it can not be said
                 return
         self._told = max(self._told, min(commit, self._sent))
