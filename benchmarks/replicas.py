@@ -133,6 +133,7 @@ class Found(NamedTuple):
     p50_ms: float
     p99_ms: float
     p999_ms: float
+    max_ms: float
     master_cpu: float
     slaves_cpu: float
     controllers_cpu: float
@@ -167,13 +168,14 @@ def one(name: str, row: str, brokers: Brokers, home: Path, given: argparse.Names
     )
     if got.errors:
         raise rows.LoadFailed(f"{name} {row}: {got.errors} sends were not answered with SEND_OK")
-    assert got.p50_ms is not None and got.p99_ms is not None and got.p999_ms is not None
+    assert got.p50_ms is not None and got.p99_ms is not None and got.p999_ms is not None and got.max_ms is not None
     used = got.beside_cpu_s_per_million
     return Found(
         got.messages_per_s,
         got.p50_ms,
         got.p99_ms,
         got.p999_ms,
+        got.max_ms,
         got.broker_cpu_s_per_million,
         sum(used[:slaves]),
         sum(used[slaves:]),
@@ -191,7 +193,7 @@ def table(found: dict[tuple[str, str, str], list[Found]], given: argparse.Namesp
     """Medians, the ratios of each row, and ours beside Java's."""
     medians = {key: middle(values) for key, values in found.items()}
     lines = [
-        f"{'':25}{'messages/s':>12}{'p50 ms':>9}{'p99 ms':>9}{'p99.9':>9}"
+        f"{'':25}{'messages/s':>12}{'p50 ms':>9}{'p99 ms':>9}{'p99.9':>9}{'max':>9}"
         f"{'us: master':>12}{'slaves':>8}{'control':>8}{'client':>8}{'others':>8}"
     ]
     for side in given.sides:
@@ -203,6 +205,7 @@ def table(found: dict[tuple[str, str, str], list[Found]], given: argparse.Namesp
                     rates[kind] = m.messages_per_s
                     lines.append(
                         f"{side:6}{row:10}{kind:9}{m.messages_per_s:12,.0f}{m.p50_ms:9.3f}{m.p99_ms:9.3f}{m.p999_ms:9.3f}"
+                        f"{m.max_ms:9.1f}"
                         f"{m.master_cpu:12.1f}{m.slaves_cpu:8.1f}{m.controllers_cpu:8.1f}{m.client:8.0%}{m.others:8.0%}"
                     )
             ratios = [f"{a} / {b} {rates[a] / rates[b]:.2f}" for a, b in RATIOS if a in rates and b in rates]

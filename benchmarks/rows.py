@@ -122,6 +122,8 @@ class Result:
     rss_bytes: int
     beside_cpu_s_per_million: tuple[float, ...] = ()
     """Of each process that works beside the broker, such as its slave."""
+    max_ms: float | None = None
+    """Of the slowest request."""
 
 
 class LoadFailed(RuntimeError):
@@ -229,6 +231,7 @@ class Load:
             cost.others / cost.seconds,
             cost.rss,
             tuple(used / millions for used in cost.beside),
+            latency["max"],
         )
 
     def _send(self, settle_s: float, seconds: float) -> dict[str, Any]:

@@ -263,7 +263,9 @@ func window(settle, seconds float64) string {
 	}
 	found := map[string]interface{}{
 		"mode": *mode, "seconds": lasted, "start_ms": began.UnixMilli(), "msgs": messages, "msgs_s": float64(messages) / lasted,
-		"lat_ms": map[string]float64{"p50": took.ms(0.5), "p99": took.ms(0.99), "p99_9": took.ms(0.999)},
+		"lat_ms": map[string]float64{
+			"p50": took.ms(0.5), "p99": took.ms(0.99), "p99_9": took.ms(0.999), "max": float64(took.most) / 1000,
+		},
 		"errors": failed, "errors_by": errors, "not_ok": notOK, "acked_all": all,
 	}
 	line, err := json.Marshal(found)

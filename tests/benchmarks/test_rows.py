@@ -92,7 +92,7 @@ for number, line in enumerate(sys.stdin, 1):
         sys.exit("no route")
     began, messages = time.time(), 100 * number if seconds else 0
     time.sleep(settle_s + seconds)  # as long as it was told to send
-    latencies = {"p50": 1.0, "p99": 2.0, "p99_9": 3.0}
+    latencies = {"p50": 1.0, "p99": 2.0, "p99_9": 3.0, "max": 4.0}
     print(json.dumps({"start_ms": began * 1000, "seconds": 0.3, "msgs": messages, "msgs_s": 500.0 * number,
                       "lat_ms": latencies, "errors": 1, "not_ok": {"FLUSH_DISK_TIMEOUT": 2}}), flush=True)
 """
@@ -116,6 +116,9 @@ class WindowTests(unittest.TestCase):
             found = [load.window(0.0, 0.3) for _ in range(3)]
         self.assertEqual([each.messages for each in found], [200, 300, 400])
         self.assertEqual({(each.side, each.row, each.body_bytes) for each in found}, {("ours", "batch32", 128)})
+        self.assertEqual(
+            {(each.p50_ms, each.p99_ms, each.p999_ms, each.max_ms) for each in found}, {(1.0, 2.0, 3.0, 4.0)}
+        )
         self.assertEqual([each.errors for each in found], [6, 3, 3])  # the first tells of the warm-up, too
 
     def test_nothing_was_acknowledged(self) -> None:
