@@ -11,6 +11,7 @@ from typing import Any
 
 from rocketha.access import trusted
 from rocketha.access.identity import Identity, Part
+from rocketha.addresses import plain
 
 
 class Askers:
@@ -42,7 +43,7 @@ class Askers:
 
         :param host: the IP address of the other end.
         """
-        return self._shown(transport) or self._trusted.get(trusted.plain(host), ())
+        return self._shown(transport) or self._trusted.get(plain(host), ())
 
     def is_replica(self, transport: Any, host: str, number: int | None = None) -> bool:
         """Whether it may be another replica of this broker.

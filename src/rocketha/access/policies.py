@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import attrs
 
-from rocketha.access.trusted import plain
+from rocketha.addresses import plain
 
 _E = TypeVar("_E", bound=Enum)
 

@@ -12,23 +12,13 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 
 from rocketha.access.identity import EVERY, Identity, make
+from rocketha.addresses import plain
 from rocketha.errors import ConfigError
 
 SYNTAX = "PART/NAME@ADDRESS,ADDRESS; broker/NAME/ID@ADDRESS; ..."
 
 Trusted = Mapping[str, Sequence[Identity]]
 """IP address to who may be there."""
-
-
-def plain(host: str) -> str:
-    """An IP address in its one form: that of IPv4 where it is one in IPv6's clothes, and without a zone."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    return str(address)
 
 
 def parse(text: str) -> Trusted:

@@ -13,7 +13,6 @@ Java: ``SendMessageProcessor``, ``AbstractSendMessageProcessor``, ``HookUtils``,
 
 from __future__ import annotations
 
-import ipaddress
 import random
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ from typing import NamedTuple, Protocol, cast
 
 import orjson
 
+from rocketha.addresses import address_of
 from rocketha.broker import names
 from rocketha.broker.acknowledgements import Acknowledgements, Replicas, Writer
 from rocketha.broker.delay_levels import DelayLevels, StoreTimes
@@ -628,11 +628,9 @@ def _not_supported(what: str) -> RequestRefused:
 def host_bytes(host: str) -> bytes:
     """An address as in records: 4 bytes, or 16 for IPv6; 0.0.0.0 for what is no address."""
     try:
-        address = ipaddress.ip_address(host.partition("%")[0])
+        return address_of(host).packed
     except ValueError:
         return bytes(4)
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).packed
 
 
 class _Nobody:

@@ -6,8 +6,9 @@ they connect only to the host that the broker's own connection comes from.
 
 from __future__ import annotations
 
-import ipaddress
 from typing import NamedTuple
+
+from rocketha.addresses import address_of
 
 
 class OwnPort(NamedTuple):
@@ -32,11 +33,11 @@ def own_port(registered: str, host: str) -> OwnPort | None:
     named = named.removeprefix("[").removesuffix("]")
     shown = f"[{host}]" if ":" in host else host
     try:
-        source = _plain(host)
+        source = address_of(host)
     except ValueError:
         return None
     try:
-        same = _plain(named) == source
+        same = address_of(named) == source
     except ValueError:
         return OwnPort(f"{shown}:{port}", False)
     return OwnPort(f"{shown}:{port}", same) if same or source.is_loopback else None
@@ -46,8 +47,3 @@ def names(registered: str, host: str) -> bool:
     """Whether a registered address is one of this host itself, and needs no looking up."""
     port = own_port(registered, host)
     return port is not None and port.proves_death
-
-
-def _plain(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    address = ipaddress.ip_address(host.partition("%")[0])
-    return (address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None) or address

@@ -13,6 +13,7 @@ import attrs
 from twisted.internet import error
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
 
+from rocketha.addresses import address_of
 from rocketha.errors import ConfigError
 
 
@@ -69,11 +70,9 @@ class Dialer:
 def is_loopback(host: str) -> bool:
     """Whether what comes from this IP address, or goes to it or to ``localhost``, stays on this machine."""
     try:
-        address = ipaddress.ip_address(host.partition("%")[0])
+        return address_of(host).is_loopback
     except ValueError:
         return host == "localhost"
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback
 
 
 def literal_host(address: str) -> str | None:

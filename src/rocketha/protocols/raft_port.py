@@ -15,13 +15,13 @@ What it must not know: rules of Raft.  Network addresses are no proof of identit
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
 from typing import Protocol as Interface
 
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import ServerFactory
 
+from rocketha.addresses import address_of
 from rocketha.observe.refusals import Ended, Other, Refusals
 from rocketha.protocols.endpoints import literal_host
 from rocketha.protocols.raft import ENDED, Identity, RaftLimits, RaftProtocol
@@ -241,10 +241,8 @@ def may_be_from(host: str, address: str) -> bool:
     if expected is None:
         return True
     try:
-        seen, lives = ipaddress.ip_address(host.partition("%")[0]), ipaddress.ip_address(expected)
+        seen, lives = address_of(host), address_of(expected)
     except ValueError:
         return False
-    if isinstance(seen, ipaddress.IPv6Address) and seen.ipv4_mapped is not None:
-        seen = seen.ipv4_mapped
     # A member of this machine may speak from any of its addresses.
     return seen == lives or (seen.is_loopback and lives.is_loopback) or lives.is_unspecified

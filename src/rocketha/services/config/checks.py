@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 
+from rocketha.addresses import Networks
 from rocketha.errors import ConfigError
 
 _NAME = re.compile(r"[%|a-zA-Z0-9_.-]{1,127}")
@@ -12,6 +13,7 @@ _DELAY = re.compile(r"[1-9][0-9]{0,8}[smhd]")
 _HOST = re.compile(r"\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9]([a-zA-Z0-9_.-]{0,251}[a-zA-Z0-9])?")
 _PLUGIN = re.compile(r"[a-z][a-z0-9-]{0,39}")
 DELAY_LEVELS_MAX = 64
+NETWORKS_MAX = 256
 
 
 def check_name(value: str) -> str | None:
@@ -65,6 +67,15 @@ def check_endpoints(value: str) -> str | None:
         if not (colon and _HOST.fullmatch(host) and re.fullmatch("[0-9]{1,5}", port) and 0 < int(port) < 65536):
             return "host:port, several separated by ;"
     return None
+
+
+def check_networks(value: str) -> str | None:
+    """Addresses and networks, or nothing."""
+    allowed = f"up to {NETWORKS_MAX} addresses or networks such as 10.0.0.0/8, separated by ; or ,"
+    try:
+        return allowed if len(Networks.parse(value)) > NETWORKS_MAX else None
+    except ValueError:
+        return allowed
 
 
 def check_hours(value: str) -> str | None:

@@ -9,19 +9,18 @@ and roles; and *DLedger mode*, where brokers elect their master themselves.  In 
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable
 
 import attrs
 
-from rocketha.services.config.checks import check_endpoints, check_name, check_plain_path
+from rocketha.addresses import Networks
+from rocketha.services.config.checks import check_endpoints, check_name, check_networks, check_plain_path
 from rocketha.services.config.peers import check_member, check_peers, member_number, peers_of
 from rocketha.services.config.settings import INT_MAX, Section, choice, flag, number, text
 
 WIRE_AUTO, WIRE_JAVA = "auto", "java"
 ASYNC_MASTER, SYNC_MASTER, SLAVE = "ASYNC_MASTER", "SYNC_MASTER", "SLAVE"
 CONTROLLERS_MAX = 32
-NETWORKS_MAX = 256
 
 _EVENTS = "it is looked at whenever something changes that it depends on"
 _BEATS = "a heartbeat is written and forgotten"
@@ -32,23 +31,6 @@ after a master's last heartbeat, unless its port refuses connections."""
 LEASE_WITHOUT_ALL_MS = 750
 """The lease where fewer than all in-sync replicas acknowledge: over before there can be another master, though it was
 confirmed up to a heartbeat's interval after the last heartbeat that was heard."""
-
-
-def networks(value: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-    """``10.0.0.0/8;192.0.2.7``.
-
-    :raises ValueError: a part is no network.
-    """
-    return tuple(ipaddress.ip_network(each.strip()) for each in value.split(";") if each.strip())
-
-
-def check_networks(value: str) -> str | None:
-    """``haAllowedAddresses``."""
-    allowed = f"up to {NETWORKS_MAX} addresses or networks such as 10.0.0.0/8, several separated by ;"
-    try:
-        return allowed if len(networks(value)) > NETWORKS_MAX else None
-    except ValueError:
-        return allowed
 
 
 def check_master(value: str) -> str | None:
@@ -354,10 +336,5 @@ class ReplicationConfig(Section):
 
     def may_replicate(self, host: str) -> bool:
         """Whether ``haAllowedAddresses`` lets this IP address connect to the HA port."""
-        allowed = networks(self.ha_allowed_addresses)
-        try:
-            address = ipaddress.ip_address(host.partition("%")[0])
-        except ValueError:
-            return not allowed
-        mapped = getattr(address, "ipv4_mapped", None) or address
-        return not allowed or any(mapped in network for network in allowed)
+        allowed = Networks.parse(self.ha_allowed_addresses)
+        return not allowed or host in allowed
