@@ -15,6 +15,7 @@ from rocketha.wire import (
     epoch_file,
     ha_formats,
     ha_status,
+    proxy_header,
     raft_entries,
     raft_frames,
     raft_records,
@@ -27,6 +28,7 @@ from rocketha.wire.spec.format import Format
 
 _MODULES = (
     remoting,
+    proxy_header,
     batch,
     record,
     store_files,

@@ -20,6 +20,7 @@ from rocketha.wire.fuzz import (
     dledger_fittings,
     ha_body_fittings,
     ha_fittings,
+    proxy_fittings,
     raft_fittings,
     raft_log_fittings,
     requests,
@@ -147,6 +148,7 @@ FITTINGS: dict[str, Fitting] = {
     **dledger_fittings.FITTINGS,
     **ha_fittings.FITTINGS,
     **ha_body_fittings.FITTINGS,
+    **proxy_fittings.FITTINGS,
     **raft_fittings.FITTINGS,
     **raft_log_fittings.FITTINGS,
 }
