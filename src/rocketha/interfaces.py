@@ -78,7 +78,8 @@ class Request:
     """A client's request.
 
     :ivar fields: the header's custom fields.
-    :ivar peer: ``host:port`` of the client; ``:NAME`` where plug-in NAME asks through its own ``messages``.
+    :ivar peer: ``host:port`` of the client, or what a listed proxy says it is; ``:NAME`` where plug-in NAME asks
+        through its own ``messages``.
     :ivar language: of the client, as RocketMQ names it; None where it is unknown.
     :ivar version: of the client, RocketMQ's ``MQVersion`` ordinal.
     """

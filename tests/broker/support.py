@@ -110,6 +110,7 @@ class Client:
 
     id: int = 1
     peer: str = "192.0.2.1:5000"
+    socket_host: str = "192.0.2.1"
     version: int | None = 513
     left_out: list[tuple[int, Ignored, str]] = attrs.field(factory=list, eq=False, repr=False)
 

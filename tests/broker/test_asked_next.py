@@ -35,6 +35,7 @@ class Connection:
 
     id: int = 1
     peer: str = "192.0.2.1:5000"
+    socket_host: str = "192.0.2.1"
     version: int | None = 513
     answers: list[Command] = attrs.field(factory=list)
 

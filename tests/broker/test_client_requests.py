@@ -85,7 +85,7 @@ class MadeByUseTests(unittest.TestCase):
 
     def test_sends_and_the_other_requests(self) -> None:
         """Topics count with groups; what is there, or cannot be made, does not; the broker itself is not counted."""
-        maker = maker_of("192.0.2.1:1", 0)
+        maker = maker_of("192.0.2.1", 0)
         for topic in ("t1", "t1", "%RETRY%t2", "none"):
             self.state.topic_for_send(topic, "nope" if topic == "none" else "TBW102", 4, 0, maker)
         self.state.find_group("g1", maker)

@@ -248,7 +248,7 @@ MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
         Mutant(
             "who lives elsewhere speaks for a member",
             PORT,
-            "            or (self._check_addresses and not may_be_from(connection.peer_host, address))\n",
+            "            or (self._check_addresses and not may_be_from(connection.proven_host, address))\n",
             "",
         ),
         WORDS,

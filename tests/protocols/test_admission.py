@@ -20,7 +20,7 @@ class Connection:
     def __init__(self, name: str, host: str, ended: list[str]) -> None:
         self.id = int(name) if name.isdecimal() else 0
         self.name = name
-        self.peer_host = host
+        self.socket_host = host
         self.stirred = False
         self.heard = 0
         self.rest_s: int | None = None

@@ -933,12 +933,13 @@ ELSEWHERE = frozenset(
         Ended.WRONG_ADDRESS,
         Ended.WRONG_SECRET,
         Ended.WRONG_IDENTITY,
+        Ended.PROXY_HEADER,
         Ended.NO_TLS,
         Ended.TLS_NEEDED,
         Ended.TLS_FAILED,
     )
 )
-"""See test_ha_limits, test_raft_protocol and tls/test_network."""
+"""See test_ha_limits, test_raft_protocol, test_proxy_port and tls/test_network."""
 
 
 class EndedTests(RemotingCase):

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from rocketha.services.config.access import AccessConfig
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
+from rocketha.services.config.proxies import ProxiesConfig
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.config.settings import Key, Section, show
 from rocketha.services.config.tls import TlsConfig
@@ -22,6 +23,7 @@ SECTIONS: tuple[tuple[str, str, type[Section]], ...] = (
     ("Store", "broker.conf", StoreSettings),
     ("Replication", "broker.conf", ReplicationConfig),
     ("Users", "broker.conf", AccessConfig),
+    ("Proxies", "broker.conf and namesrv.conf", ProxiesConfig),
     ("Nameserver", "namesrv.conf", NamesrvConfig),
     ("Controller", "controller.conf, or namesrv.conf with enableControllerInNamesrv", ControllerConfig),
     ("Ports", "broker.conf, namesrv.conf and controller.conf", RemotingConfig),

@@ -96,7 +96,7 @@ class ClientRequests:
         if state.is_slave:  # tables come from the master; the members still count here, for their pulls
             config = state.groups.get(data.group) or SubscriptionGroupConfig(data.group)
         else:
-            found = state.find_group(data.group, maker_of(connection.peer, member.last_seen_ms))
+            found = state.find_group(data.group, maker_of(connection.socket_host, member.last_seen_ms))
             if found is None:
                 return False
             config = found

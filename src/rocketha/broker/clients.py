@@ -38,7 +38,11 @@ class Peer(Protocol):
 
     @property
     def peer(self) -> str:
-        """``host:port`` of the other end."""
+        """``host:port`` of who is there, as far as a listed proxy says."""
+
+    @property
+    def socket_host(self) -> str:
+        """IP address of the other end, be it a proxy's; empty for this broker itself."""
 
     @property
     def version(self) -> int | None:

@@ -91,7 +91,7 @@ class GroupRequests:
         """GET_SUBSCRIPTIONGROUP_CONFIG: one group; as in Java asking for it may make it."""
         group = fields.text(command.fields, "group")
         state = self._state
-        maker = maker_of(connection.peer, now_ms)
+        maker = maker_of(connection.socket_host, now_ms)
         config = state.groups.get(group) if state.is_slave else state.find_group(group, maker)
         if config is None:
             raise refused("No group in this broker", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)

@@ -125,7 +125,9 @@ class Pulls:
         state, rules = self._state, self._rules
         if not rules.readable:
             return _forbidden(BROKER_FORBIDDEN, f"the broker[{rules.broker_ip}] pulling message is forbidden")
-        group = state.groups.table.get(pull.group) or state.find_group(pull.group, maker_of(connection.peer, now_ms))
+        group = state.groups.table.get(pull.group) or state.find_group(
+            pull.group, maker_of(connection.socket_host, now_ms)
+        )
         if group is None:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{pull.group[:255]}] does not exist"

@@ -159,6 +159,7 @@ class Connection(Protocol):
     peer: str
     peer_host: str
     peer_port: int
+    socket_host: str
     closed: bool
 
     def write(self, data: bytes) -> None:
@@ -271,7 +272,7 @@ class Sends:
             or target.config is not self._state.topics.table.get(header.topic)
             or not self._rules.writeable  # which ordered topics heed
         ):
-            target = self._check_topic(header, maker_of(connection.peer, now_ms))
+            target = self._check_topic(header, maker_of(connection.socket_host, now_ms))
         if header.queue_id >= target.queue_limit:
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER,
@@ -637,7 +638,7 @@ class _Nobody:
     """Stands for the sender of the broker's own messages."""
 
     id = 0
-    peer = peer_host = ""
+    peer = peer_host = socket_host = ""
     peer_port = 0
     closed = False
 

@@ -60,7 +60,7 @@ class SendBacks:
         group_name = read.text(fields, "group", names.RETRY_TOPIC_LENGTH_MAX - len(names.RETRY_PREFIX))
         offset = read.long(fields, "offset")
         delay_level = read.integer(fields, "delayLevel")
-        group = state.find_group(group_name, maker_of(connection.peer, now_ms))
+        group = state.find_group(group_name, maker_of(connection.socket_host, now_ms))
         if group is None:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group_name}"

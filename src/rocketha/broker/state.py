@@ -75,9 +75,8 @@ class Maker(NamedTuple):
     now_ms: int
 
 
-def maker_of(peer: str, now_ms: int) -> Maker | None:
-    """Who sends from this address; None: this broker itself."""
-    host = peer.rpartition(":")[0]
+def maker_of(host: str, now_ms: int) -> Maker | None:
+    """Who sends from this address; None: this broker itself, which has none."""
     return Maker(host, now_ms) if host else None
 
 

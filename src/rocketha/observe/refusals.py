@@ -105,6 +105,7 @@ class Ended(Enum):
     WRONG_ADDRESS = "wrong_address"
     WRONG_SECRET = "wrong_secret"
     WRONG_IDENTITY = "wrong_identity"
+    PROXY_HEADER = "proxy_header"
     NO_TLS = "no_tls"
     TLS_NEEDED = "tls_needed"
     TLS_FAILED = "tls_failed"

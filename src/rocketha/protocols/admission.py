@@ -61,7 +61,7 @@ class Guest(Protocol):
     """
 
     id: int
-    peer_host: str
+    socket_host: str
     stirred: bool
 
     @property
@@ -92,7 +92,7 @@ class _Line:
         self._size = 0
 
     def __contains__(self, guest: Guest) -> bool:
-        return guest in self._guests.get(guest.peer_host, ())
+        return guest in self._guests.get(guest.socket_host, ())
 
     def count(self, name: str) -> int:
         """How many of an address, or, without one, of all."""
@@ -110,7 +110,7 @@ class _Line:
 
     def add(self, guest: Guest) -> None:
         """At the end of its address's."""
-        name = guest.peer_host
+        name = guest.socket_host
         guests = self._guests.setdefault(name, OrderedDict())
         guests[guest] = None
         self._size += 1
@@ -118,7 +118,7 @@ class _Line:
 
     def remove(self, guest: Guest) -> None:
         """It is there."""
-        name = guest.peer_host
+        name = guest.socket_host
         guests = self._guests[name]
         del guests[guest]
         self._size -= 1
@@ -128,7 +128,7 @@ class _Line:
 
     def renew(self, guest: Guest) -> None:
         """To the end of its address's."""
-        self._guests[guest.peer_host].move_to_end(guest)
+        self._guests[guest.socket_host].move_to_end(guest)
 
     def _rank(self, name: str, before: int, now: int) -> None:
         if before:
@@ -198,7 +198,7 @@ class Admission:
 
     def admit(self, guest: Guest) -> str | None:
         """Give a place, or say why not."""
-        name, shares = guest.peer_host, [self._all]
+        name, shares = guest.socket_host, [self._all]
         if not is_loopback(name):
             shares.insert(0, self._hosts.get(name) or self._share(name, self._limits.connections_per_address))
         for share in shares:
@@ -230,7 +230,7 @@ class Admission:
             self._take_out(guest)
             stay = self._stays.pop(guest)
             if not (stay.shares[0].guests or stay.shares[0].in_reserve):
-                self._hosts.pop(guest.peer_host, None)
+                self._hosts.pop(guest.socket_host, None)
 
     def settle(self) -> None:
         """Once a second: those who came first have the places that became free."""
@@ -322,7 +322,7 @@ class Admission:
         if self._all.in_reserve < self._all.reserve:
             return True
         line = self._reserved
-        if self._all.reserve and line.most() > line.count(guest.peer_host) + 1:
+        if self._all.reserve and line.most() > line.count(guest.socket_host) + 1:
             other = line.first("")
             assert other is not None
             self._change(other, _Standing.NEWCOMER)

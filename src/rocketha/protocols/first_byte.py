@@ -3,7 +3,7 @@
 Theory of operation.  A TLS connection begins with a record of kind 22; remoting, HA links and Raft begin with other
 bytes.  The port's own protocol is connected at once, so that its limits and deadlines hold from the first moment.  What
 stands before it leaves a TCP connection when the first byte has come, and costs nothing from then on; before other
-transports (PROXY headers, ``haproxy:``) it stays and passes everything on.
+transports it stays and passes everything on.
 
 What it must not know: what is said behind that byte, nor how TLS is made.
 
@@ -22,6 +22,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from rocketha.observe.refusals import Ended, Other, Refusals
+from rocketha.wire.proxy_header import Source
 
 TLS_RECORD = 0x16
 """First byte of a TLS handshake."""
@@ -82,28 +83,27 @@ class FirstBytePort:
         """Twisted: for its log."""
         return type(self._factory).__name__
 
-    def choose(self, inner: Any, transport: Any, first: int) -> IProtocol | None:
-        """Whom a connection with this first byte is for; None: it is refused, and ended."""
+    def choose(self, inner: Any, transport: Any, peer: Other, first: int) -> IProtocol | None:
+        """Whom a connection with this first byte is for; None: it is refused, and ended.
+
+        :param peer: from whom it is.
+        """
         if first != TLS_RECORD:
             if self._mode is not TlsMode.ENFORCING:
                 return inner  # type: ignore[no-any-return]
-            self._end(transport, Ended.TLS_NEEDED, "it does not speak TLS, and tls.server.mode is enforcing")
+            self._end(transport, peer, Ended.TLS_NEEDED, "it does not speak TLS, and tls.server.mode is enforcing")
         elif self._mode is TlsMode.DISABLED:
-            self._end(transport, Ended.NO_TLS, "it speaks TLS, and tls.server.mode is disabled")
+            self._end(transport, peer, Ended.NO_TLS, "it speaks TLS, and tls.server.mode is disabled")
         elif problem := self._tls.problem:
-            self._end(transport, Ended.NO_TLS, f"it speaks TLS: {problem}")
+            self._end(transport, peer, Ended.NO_TLS, f"it speaks TLS: {problem}")
         else:
-            return self._tls.secure(inner, transport, lambda why: self._told(transport, Ended.TLS_FAILED, why))
+            failed = self._refusals.ended_by_us
+            return self._tls.secure(inner, transport, lambda why: failed(peer, Ended.TLS_FAILED, why))
         return None
 
-    def _end(self, transport: Any, cause: Ended, why: str) -> None:
-        self._told(transport, cause, why)
+    def _end(self, transport: Any, peer: Other, cause: Ended, why: str) -> None:
+        self._refusals.ended_by_us(peer, cause, why)
         transport.abortConnection()
-
-    def _told(self, transport: Any, cause: Ended, why: str) -> None:
-        peer = transport.getPeer()
-        host = str(getattr(peer, "host", "unknown"))
-        self._refusals.ended_by_us(Other(f"{host}:{getattr(peer, 'port', 0)}", host), cause, why)
 
 
 @implementer(IProtocol)
@@ -115,11 +115,22 @@ class _FirstByte:
         self._inner = inner
         self._transport: Any = None
         self._chosen: Any = None
+        self._source: Source | None = None
 
     def makeConnection(self, transport: Any) -> None:
         """Twisted: the transport is there."""
         self._transport = transport
         self._inner.makeConnection(transport)
+
+    def announced(self, source: Source | None) -> None:
+        """See :meth:`~rocketha.protocols.remoting.RemotingProtocol.announced`."""
+        self._source = source
+        self._inner.announced(source)
+
+    def _peer(self) -> Other:
+        found = self._source or self._transport.getPeer()
+        host = str(getattr(found, "host", "unknown"))
+        return Other(f"{host}:{getattr(found, 'port', 0)}", host)
 
     def connectionMade(self) -> None:
         """Twisted calls :meth:`makeConnection`."""
@@ -127,7 +138,7 @@ class _FirstByte:
     def dataReceived(self, data: bytes) -> None:
         """Twisted: a read, the first one or of a transport that goes on calling us."""
         if self._chosen is None:
-            chosen = self._chosen = self._port.choose(self._inner, self._transport, data[0])
+            chosen = self._chosen = self._port.choose(self._inner, self._transport, self._peer(), data[0])
             if chosen is None:
                 self._chosen = _NOBODY
             else:

@@ -59,7 +59,7 @@ class HaConnection(Protocol, Generic[Machine]):
 
     :param clock: one that never goes back (:mod:`rocketha.services.process.server`).
     :param refusals: told where this end gave the link up for what the peer did, or has.
-    :ivar peer: ``host:port`` of the other end.
+    :ivar peer: ``host:port`` of the other end; no proxy stands before an HA port.
     :ivar over: why the link has ended; empty: it has not.
     :ivar opened_ms: when it began.
     """
@@ -67,7 +67,7 @@ class HaConnection(Protocol, Generic[Machine]):
     transport: Any
 
     def __init__(self, clock: IReactorTime, refusals: Refusals) -> None:
-        self.peer = self.peer_host = ""
+        self.peer = self.peer_host = self.socket_host = ""
         self.over = ""
         self.opened_ms = 0
         self._clock = clock
@@ -111,7 +111,7 @@ class HaConnection(Protocol, Generic[Machine]):
     def connectionMade(self) -> None:
         """Twisted: the transport is there."""
         peer = self.transport.getPeer()
-        self.peer_host = str(getattr(peer, "host", "unknown"))
+        self.peer_host = self.socket_host = str(getattr(peer, "host", "unknown"))
         self.peer = f"{self.peer_host}:{getattr(peer, 'port', 0)}"
         self.opened_ms = self._now_ms()
         opened = self._open(self.opened_ms)

@@ -40,6 +40,7 @@ from rocketha.protocols.turn import Turn
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.framing import FrameBuffer
 from rocketha.wire.known_sends import HeaderMemory
+from rocketha.wire.proxy_header import Source
 from rocketha.wire.remoting import Answer, Command, HeaderTooLong, encode, encode_answer
 from rocketha.wire.remoting import request as make_request
 
@@ -85,7 +86,12 @@ class RemotingProtocol(Protocol):
     """One connection, either end.
 
     :ivar id: unique in this process; what pure code knows a connection by.
-    :ivar peer: ``host:port`` of the other end.
+    :ivar peer: ``host:port`` of the other end, or of who is behind it where a listed proxy says so: for logs, lists,
+        messages and policies.
+    :ivar peer_host: the IP address in it; ``peer_port`` likewise.
+    :ivar socket_host: IP address of the other end, be it a proxy's: limits go by it.
+    :ivar proven_host: the same, where that shows who it is; of what a proxy passes on a text that is no address, and
+        nobody else's.  What somebody may do because of where he is goes by it.
     :ivar greeted: whether a valid frame has come.
     :ivar language: of the peer's first frame, None before it or where it is none of RocketMQ's.
     :ivar version: ``MQVersion`` ordinal of the peer's last request, None before the first.
@@ -102,7 +108,7 @@ class RemotingProtocol(Protocol):
         self.version: int | None = None
         self.language: str | None = None
         self.refused: Refused | None = None
-        self.peer = self.peer_host = self.local_host = ""
+        self.peer = self.peer_host = self.socket_host = self.proven_host = self.local_host = ""
         self.peer_port = self.local_port = 0
         self._service = factory.service
         self._turn = factory.turn
@@ -125,6 +131,7 @@ class RemotingProtocol(Protocol):
         peer, host = self.transport.getPeer(), self.transport.getHost()
         self.peer_host, self.peer_port = str(getattr(peer, "host", "unknown")), int(getattr(peer, "port", 0))
         self.local_host, self.local_port = str(getattr(host, "host", "unknown")), int(getattr(host, "port", 0))
+        self.socket_host = self.proven_host = self.peer_host
         self.peer = f"{self.peer_host}:{self.peer_port}"
         refusal = self.factory.admit(self)
         if refusal:
@@ -137,6 +144,17 @@ class RemotingProtocol(Protocol):
 
     def _enter(self) -> None:
         self._service.connected(self)
+
+    def announced(self, source: Source | None) -> None:
+        """The other end is a proxy, which said from whom the connection is, before anything else was said on it.
+
+        :param source: None: it does not say.
+        """
+        proxy = self.peer
+        if source is not None:
+            self.peer_host, self.peer_port = source
+            self.peer = f"{source.host}:{source.port}"
+        self.proven_host = f"behind {proxy}: {self.peer}"
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Twisted: the connection ended; every request of ours on it fails now."""
@@ -455,7 +473,7 @@ class RemotingProtocol(Protocol):
         """The deadline this connection missed by ``tick`` (one a second), if any."""
         limits, admission = self.factory.limits, self.factory.admission
         silent_s = 0 if self.greeted or not self.factory.server else tick - self._opened_tick
-        if silent_s and silent_s > admission.patience_s(self.peer_host):
+        if silent_s and silent_s > admission.patience_s(self.socket_host):
             return Ended.NO_REQUEST, f"no request within {silent_s - 1} s"
         if self._frame_tick is not None and tick - self._frame_tick > limits.whole_frame_s:
             return Ended.SLOW_FRAME, f"a frame not whole within {limits.whole_frame_s} s"

@@ -49,7 +49,7 @@ class _Connection:
 
     def __init__(self, *shown: Identity, host: str = "10.0.0.3") -> None:
         self.transport = shown
-        self.peer_host = host
+        self.proven_host = host
 
 
 class GuardTests(SynchronousTestCase):

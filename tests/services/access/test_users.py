@@ -18,7 +18,7 @@ from rocketha.wire.remoting import Command
 
 class _Connection:
     peer = "10.1.2.3:9"
-    peer_host = "10.1.2.3"
+    peer_host = socket_host = "10.1.2.3"
 
 
 def entry(resource: str, actions: str, decision: str = "Allow", *sources: str) -> dict[str, Any]:

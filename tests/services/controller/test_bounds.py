@@ -136,7 +136,8 @@ class BoundsTests(ControllerCase):
 class Asker:
     """A connection that was taken, and what was answered on it."""
 
-    peer, peer_host, local_host = "10.0.0.9:1", "10.0.0.9", "10.0.0.1"
+    peer, local_host = "10.0.0.9:1", "10.0.0.1"
+    socket_host = proven_host = "10.0.0.9"
 
     def __init__(self, number: int) -> None:
         self.id = number

@@ -560,7 +560,7 @@ class ThreeControllersTests(ControllerCase):
         """Transfer and membership change are not for other machines, unless the configuration says so."""
         yield self.start_brokers(1)
         leader = self.leader()
-        connection = types.SimpleNamespace(peer_host="10.9.9.9", peer="10.9.9.9:1", local_host="10.9.9.1")
+        connection = types.SimpleNamespace(proven_host="10.9.9.9", peer="10.9.9.9:1", local_host="10.9.9.1")
         for code in (PrivateCode.TRANSFER, PrivateCode.MEMBERS):
             with self.assertRaisesRegex(Exception, "remoteAdminEnable"):
                 leader._own.methods[code](connection, _command(code, to="n0"))

@@ -14,9 +14,12 @@ from unittest import mock
 
 import trustme
 from OpenSSL import SSL
+from twisted.application import strports
 from twisted.internet import defer, error, protocol, reactor, task, tcp, threads
+from twisted.protocols import policies
 from twisted.trial.unittest import TestCase
 
+from rocketha.addresses import NOBODY, Networks
 from rocketha.errors import ConfigError
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols import tls_layer
@@ -24,6 +27,7 @@ from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, ServerParts
 from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.services.config.proxies import check_proxies
 from rocketha.services.config.tls import TlsConfig, check_tls
 from rocketha.services.tls import network
 from rocketha.services.tls.network import NOT_INSTALLED, TlsNetwork
@@ -31,6 +35,7 @@ from rocketha.wire.remoting import Answer, Command, encode, request
 from tests.services.tls.authority import Authority, replace
 
 CODE = 4711
+HEADER = b"PROXY TCP4 192.0.2.1 192.0.2.2 1234 80\r\n"
 CERTIFICATE_BYTES = 400
 """Of the authority's, at least."""
 
@@ -49,6 +54,7 @@ class _Echo:
 
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
         self.turns = getattr(self, "turns", 0) + 1
+        self.peer = connection.peer
         return Answer(body=command.body * int(command.fields.get("times", "1")))
 
 
@@ -66,14 +72,15 @@ class TlsCase(TestCase):
         os.makedirs(parent)
         return parent
 
-    def serve(self, limits: Limits | None = None, kind: str = "tcp", **keys: Any) -> str:
+    def serve(self, limits: Limits | None = None, kind: str = "tcp", proxies: str = "", **keys: Any) -> str:
         """A port with this configuration: its address."""
         config = TlsConfig(**keys)
         check_tls(config)
         self.network = TlsNetwork(config)
         parts = ServerParts(refusals=self.refusals)
         self.factory = RemotingFactory(self.echo, reactor, limits, parts=parts)  # type: ignore[arg-type]
-        port: Any = self.network.port(reactor, f"{kind}:0:interface=127.0.0.1", self.factory, self.refusals)
+        listed = Networks.parse(proxies)
+        port: Any = self.network.port(reactor, f"{kind}:0:interface=127.0.0.1", self.factory, self.refusals, listed)
         port.startService()
         self.addCleanup(port.stopService)
         self.addCleanup(self.factory.close_all)
@@ -218,13 +225,53 @@ class ModeTests(TlsCase):
 
     @defer.inlineCallbacks
     def test_behind_a_proxy_that_says_where_connections_come_from(self) -> Generator[Any, Any, None]:
-        """``haproxy:tcp:...``: what is no TCP transport goes on calling who looked at the first byte."""
-        address = self.serve(kind="haproxy:tcp", **self.certified())
+        """The header comes first, then TLS or frames."""
+        address = self.serve(proxies="10.0.0.0/8, 127.0.0.1", **self.certified())
         host, port = address.split(":")
         for context in (None, ssl.create_default_context(cafile=self.authority.trust)):
             got = yield threads.deferToThread(_by_proxy, host, int(port), context)
-            self.assertEqual(got, b"\x16" * 300_000, context)
+            self.assertEqual((got, self.echo.peer), (b"\x16" * 300_000, "192.0.2.1:1234"), context)
         self.assert_ended()
+        yield self.refused(self.client(), address)
+        yield self.refused(self.client(enable=False), address)
+        self.assert_ended(proxy_header=2)
+
+    @defer.inlineCallbacks
+    def test_a_header_of_who_is_no_listed_proxy(self) -> Generator[Any, Any, None]:
+        for proxies in ("", "10.0.0.0/8"):
+            address = self.serve(proxies=proxies, **self.certified())
+            host, port = address.split(":")
+            yield threads.deferToThread(_throw, host, int(port), HEADER + _frame())
+            self.assert_ended(bad_frame=1)
+            yield self.served(self.client(), address)
+            yield self.served(self.client(enable=False), address)
+            self.refusals.ended.clear()
+
+    @defer.inlineCallbacks
+    def test_a_transport_that_is_no_tcp_connection(self) -> Generator[Any, Any, None]:
+        """It goes on calling who looked at the header, and at the first byte."""
+
+        def wrapped(description: str, factory: Any, reactor: Any) -> Any:
+            return strports.service(description, policies.WrappingFactory(factory), reactor)
+
+        with mock.patch.object(network, "strports", mock.Mock(service=wrapped)):
+            address = self.serve(proxies="127.0.0.1", **self.certified())
+        host, port = address.split(":")
+        for context in (None, ssl.create_default_context(cafile=self.authority.trust)):
+            got = yield threads.deferToThread(_by_proxy, host, int(port), context)
+            self.assertEqual((got, self.echo.peer), (b"\x16" * 300_000, "192.0.2.1:1234"), context)
+        self.assert_ended()
+
+    def test_ports_that_do_not_go_with_proxies(self) -> None:
+        """An endpoint string that believes everybody, TLS before the header, a peer at a proxy's address."""
+        with self.assertRaisesRegex(ConfigError, "name the proxies in proxyProtocolNetworks"):
+            self.serve(kind="haproxy:tcp")
+        with self.assertRaisesRegex(ConfigError, "a PROXY header comes before TLS"):
+            self.serve(kind="ssl", proxies="127.0.0.1")
+        with self.assertRaisesRegex(ConfigError, "tls.trustedPeers names 10.0.0.3, which is in proxyProtocolNetworks"):
+            check_proxies("tcp:1", Networks.parse("10.0.0.0/8"), ["192.0.2.1", "10.0.0.3"])
+        check_proxies("tcp:1", Networks.parse("10.0.0.0/8"), ["192.0.2.1"])
+        check_proxies("ssl:1", NOBODY, ["192.0.2.1"])
 
 
 def _frame(body: bytes = b"hello") -> bytes:
@@ -237,7 +284,7 @@ def _by_proxy(host: str, port: int, context: ssl.SSLContext | None) -> bytes:
     """A request whose body looks like TLS from every read on, by a proxy: the answer's body."""
     body = b"\x16" * 300_000
     with socket.create_connection((host, port), 10) as plain:
-        plain.sendall(b"PROXY TCP4 192.0.2.1 192.0.2.2 1234 80\r\n")
+        plain.sendall(HEADER)
         connection = plain if context is None else context.wrap_socket(plain, server_hostname="localhost")
         connection.sendall(_frame(body))
         got = b""

@@ -84,12 +84,12 @@ class Guard:
     def _is_replica(self, connection: RemotingProtocol) -> bool:
         found = self._replicas.get(connection.id)
         if found is None:
-            found = self._askers.is_replica(connection.transport, connection.peer_host)
+            found = self._askers.is_replica(connection.transport, connection.proven_host)
             self._replicas[connection.id] = found
         return found
 
     def _judge(self, connection: RemotingProtocol, command: Command, route: Route, claim: Claim) -> None:
-        found = self._askers.at(connection.transport, connection.peer_host)
+        found = self._askers.at(connection.transport, connection.proven_host)
         for each in found:
             if claim.holds(each, self._askers.own, command.fields, command.body):
                 if route.asker is Asker.OPERATOR:

@@ -87,7 +87,7 @@ class Users:
         name, now_ms = command.fields.get(ACCESS_KEY, ""), self._now_ms()
         if not name:
             raise refused("username cannot be null.")
-        who = connection.peer_host, name[:WORD_CHARACTERS_MAX]
+        who = connection.socket_host, name[:WORD_CHARACTERS_MAX]
         if not self._failures.may(who, now_ms):
             raise refused("too many logins of this user from this address failed: later")
         user = accounts.users.get(name)

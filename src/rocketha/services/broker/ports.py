@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rocketha.access.routes import unsupported
+from rocketha.addresses import NOBODY, Networks
 from rocketha.broker.routes import PULLS, BrokerRoute
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, RequestService, ServerParts
@@ -101,14 +102,14 @@ class BrokerPorts:
         config = self._config
         return views.endpoint(config.bind_address, port, config.remoting.server_socket_backlog)
 
-    def _listening(self, description: str, factory: Any) -> Any:
-        core = self._core
-        return core.platform.network.port(core.platform.reactor, description, factory, core.refusals)
+    def _listening(self, description: str, factory: Any, proxies: Networks = NOBODY) -> Any:
+        platform = self._core.platform
+        return platform.network.port(platform.reactor, description, factory, self._core.refusals, proxies)
 
     def _open(self, parent: Any, description: str, requests: RequestService, name: str) -> None:
         core, factories = self._core, self._core.factories
         factory = RemotingFactory(requests, core.platform.reactor, self._limits, parts=self._parts)
         factories.append(factory)
-        port = self._listening(description, factory)
+        port = self._listening(description, factory, self._config.proxies.networks)
         port.setName(f"port-{name}-{len(factories)}")
         port.setServiceParent(parent)  # it runs: the port listens now, and a taken one raises here

@@ -24,6 +24,7 @@ from rocketha.services.config.checks import (
     check_plain_path,
     check_plugin_names,
 )
+from rocketha.services.config.proxies import ProxiesConfig
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.config.settings import LONG_MAX, Section, choice, flag, number, text
 from rocketha.services.config.tls import TlsConfig
@@ -249,14 +250,15 @@ class RemotingConfig(Section):
 
 @attrs.define(slots=True)
 class BrokerConfig(Section):
-    """Keys of ``BrokerConfig`` and ``BrokerIdentity``; those of the store, the ports, replication and users are in
-    ``store``, ``remoting``, ``replication`` and ``access``.
+    """Keys of ``BrokerConfig`` and ``BrokerIdentity``; those of the store, the ports, replication, users and
+    proxies are in ``store``, ``remoting``, ``replication``, ``access`` and ``proxies``.
     """
 
     store: StoreSettings = attrs.field(factory=StoreSettings)
     remoting: RemotingConfig = attrs.field(factory=RemotingConfig)
     replication: ReplicationConfig = attrs.field(factory=ReplicationConfig)
     access: AccessConfig = attrs.field(factory=AccessConfig)
+    proxies: ProxiesConfig = attrs.field(factory=ProxiesConfig)
     plugin_keys: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
 
     broker_cluster_name: str = text("DefaultCluster", "The cluster's name.", check=check_name)
@@ -379,9 +381,10 @@ class BrokerConfig(Section):
 
 @attrs.define(slots=True)
 class NamesrvConfig(Section):
-    """Keys of ``NamesrvConfig``; the ports' limits are in ``remoting``."""
+    """Keys of ``NamesrvConfig``; the ports' limits are in ``remoting``, the proxies before them in ``proxies``."""
 
     remoting: RemotingConfig = attrs.field(factory=RemotingConfig)
+    proxies: ProxiesConfig = attrs.field(factory=ProxiesConfig)
 
     listen_port: int = number(9876, "Port for brokers and clients.", low=1, high=65_535)
     bind_address: str = text(

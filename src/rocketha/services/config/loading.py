@@ -31,6 +31,7 @@ from rocketha.services.config.access import AccessConfig, check_access
 from rocketha.services.config.checks import bare_address, bind_address, check_name, plugin_names
 from rocketha.services.config.controller import ControllerConfig, check_secret, complete_controller
 from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
+from rocketha.services.config.proxies import ProxiesConfig
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.config.roles import complete_replication
 from rocketha.services.config.rules import fit_broker
@@ -48,6 +49,7 @@ __all__ = [
     "ControllerConfig",
     "Loaded",
     "NamesrvConfig",
+    "ProxiesConfig",
     "RemotingConfig",
     "ReplicationConfig",
     "StoreSettings",
@@ -169,7 +171,7 @@ def load_broker(
         name,
         flags or {},
         defaults,
-        (BrokerConfig, StoreSettings, RemotingConfig, TlsConfig, ReplicationConfig, AccessConfig),
+        (BrokerConfig, StoreSettings, RemotingConfig, TlsConfig, ReplicationConfig, AccessConfig, ProxiesConfig),
         (NamesrvConfig, ControllerConfig),
         plugin_keys,
     )
@@ -179,6 +181,7 @@ def load_broker(
     config.remoting = _remoting(texts, flags or {}, warnings)
     keys = config.replication = ReplicationConfig.from_texts(texts)
     config.access = AccessConfig.from_texts(texts)
+    config.proxies = ProxiesConfig.from_texts(texts)
     if witness:
         if not keys.d_leger_witness:
             raise ConfigError(f"{name}: a witness needs dLegerWitness, its id in dLegerPeers")
@@ -221,9 +224,10 @@ def load_namesrv(
     """Build the name server's configuration; arguments and errors as for :func:`load_broker`."""
     environment = os.environ if environment is None else environment
     defaults = {"rocketmqHome": environment.get("ROCKETMQ_HOME")}
-    sections = (NamesrvConfig, RemotingConfig, TlsConfig)
+    sections = (NamesrvConfig, RemotingConfig, TlsConfig, ProxiesConfig)
     texts, warnings = _collect(data, name, flags or {}, defaults, sections, (BrokerConfig, ControllerConfig))
     config = NamesrvConfig.from_texts(texts)
+    config.proxies = ProxiesConfig.from_texts(texts)
     config.bind_address = bind_address(config.bind_address)
     config.remoting = _remoting(texts, flags or {}, warnings, 2 if config.enable_controller_in_namesrv else 1)
     if config.enable_controller_in_namesrv:
@@ -407,9 +411,12 @@ def _own_address(wildcard: str) -> str:
 
 
 def _sections(config: Config) -> list[Section]:
+    sections: list[Section] = [config, config.remoting, config.remoting.tls]
     if isinstance(config, BrokerConfig):
-        return [config, config.store, config.remoting, config.remoting.tls, config.replication, config.access]
-    return [config, config.remoting, config.remoting.tls]
+        sections += config.store, config.replication, config.access
+    if not isinstance(config, ControllerConfig):
+        sections.append(config.proxies)
+    return sections
 
 
 def all_texts(config: Config) -> dict[str, str]:

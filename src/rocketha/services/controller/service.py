@@ -365,7 +365,7 @@ class ControllerService(service.MultiService):
     def _check_rates(self, connection: RemotingProtocol, command: Command) -> None:
         """No host fills a group with ids, or this controller with groups."""
         cluster, name = command.fields.get("clusterName", ""), command.fields.get("brokerName", "")
-        host, now_ms = connection.peer_host, self._watch.now_ms()
+        host, now_ms = connection.socket_host, self._watch.now_ms()
         applies = command.code == RequestCode.CONTROLLER_APPLY_BROKER_ID
         makes_group = applies or self.config.adopt_unknown_brokers
         if makes_group and self.state.record(cluster, name) is None and not self._newcomers.take(host, now_ms):
@@ -398,11 +398,11 @@ class ControllerService(service.MultiService):
     def _heartbeat(self, connection: RemotingProtocol, command: Command) -> Answer:
         key, beat = heartbeats.read(command.fields)
         if address_of(self.state, key) is None and self._watch.liveness.last(key) is None:
-            if not self._newcomers.take(connection.peer_host, self._watch.now_ms()):
-                remark = f"too many brokers that are not registered at {connection.peer_host}: later"
+            if not self._newcomers.take(connection.socket_host, self._watch.now_ms()):
+                remark = f"too many brokers that are not registered at {connection.socket_host}: later"
                 raise RequestRefused(ResponseCode.SYSTEM_ERROR, remark)
         self._clusters[connection.id] = key.cluster
-        self._watch.heard(key, beat, connection.id, connection.peer_host)
+        self._watch.heard(key, beat, connection.id, connection.proven_host)
         if self._notices.pending:
             self._notices.heard(GroupKey(key.cluster, key.broker_name), beat.address, beat.epoch)
         return _BEATEN
@@ -423,9 +423,9 @@ class ControllerService(service.MultiService):
         if address is not None:
             key = ReplicaKey(group.cluster, group.broker_name, number)
             moved = command.fields.get("brokerAddress", address) != address
-            moved |= self._watch.liveness.host(key) not in ("", connection.peer_host)
+            moved |= self._watch.liveness.host(key) not in ("", connection.proven_host)
             if moved or key == master:
-                doubt = self._watch.registers(key, moved, connection.peer_host)
+                doubt = self._watch.registers(key, moved, connection.proven_host)
                 if master in (None, key):
                     return doubt
                 return doubt.addCallback(lambda _: self._watch.find_out(master, what))
@@ -465,7 +465,7 @@ class ControllerService(service.MultiService):
         if key in liveness.by_connection(connection.id):
             return True
         last = liveness.last(key)
-        return last is not None and not last.confirms and liveness.host(key) == connection.peer_host
+        return last is not None and not last.confirms and liveness.host(key) == connection.proven_host
 
     def _inform(self, question: Question) -> defer.Deferred[Any]:
         return self.raft.barrier().addCallback(

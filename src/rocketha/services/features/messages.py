@@ -60,10 +60,11 @@ class OwnConnection:
     closed = False
     language, version = "PYTHON", 0
     peer_port = 0
+    socket_host = ""  # it is the broker itself
 
     def __init__(self, name: str, host: str, hear: Callable[[Command], None]) -> None:
         self.id = next(_numbers)
-        self.peer, self.peer_host = f":{name}", host  # without a host: the broker itself
+        self.peer, self.peer_host = f":{name}", host
         self._hear = hear
         self._frames = FrameBuffer()
 

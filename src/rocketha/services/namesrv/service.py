@@ -203,8 +203,9 @@ class NameServerService(service.MultiService):
         self.factory = RemotingFactory(requests, self._reactor, limits, parts=parts)
         self._holders = Holders(self._platform.dialer)
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
+        proxies = self.config.proxies.networks
         for description in self._listen:
-            port = self._platform.network.port(self._reactor, description, self.factory, self.refusals)
+            port = self._platform.network.port(self._reactor, description, self.factory, self.refusals, proxies)
             port.setServiceParent(self)
             self._ports.append(port)
 
@@ -236,7 +237,7 @@ class NameServerService(service.MultiService):
         """A connection ended: its brokers are suspects."""
         if self._server is not None and self.running:
             self._carry_out(
-                self._server.liveness.connection_lost(connection.id, connection.peer_host, self._platform.now_ms())
+                self._server.liveness.connection_lost(connection.id, connection.proven_host, self._platform.now_ms())
             )
 
     def request(self, connection: RemotingProtocol, command: Command) -> Answer | None:
@@ -248,11 +249,11 @@ class NameServerService(service.MultiService):
         if command.code == PrivateCode.CLIENTS:
             return self._clients.answer(connection, command)
         now_ms = self._platform.now_ms()
-        if server.is_newcomer(command) and not self._newcomers.take(connection.peer_host, now_ms):
-            remark = f"register broker failed: too many new addresses from {connection.peer_host}, later"
+        if server.is_newcomer(command) and not self._newcomers.take(connection.socket_host, now_ms):
+            remark = f"register broker failed: too many new addresses from {connection.socket_host}, later"
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, remark)
         try:
-            answer = server.answer(command, Caller(connection.id, connection.peer_host), now_ms)
+            answer = server.answer(command, Caller(connection.id, connection.proven_host), now_ms)
         except HolderToBeAsked as claim:
             return self._ask_holder(connection, command, claim)
         effects = server.take_effects()

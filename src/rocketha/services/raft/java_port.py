@@ -186,7 +186,7 @@ class JavaPort:
         elif (
             address is None
             or not others.admitted
-            or (self._check_addresses and not may_be_from(connection.peer_host, address))
+            or (self._check_addresses and not may_be_from(connection.proven_host, address))
         ):
             if vote:
                 reply(here.answer(values.VoteAnswer, request, vote_result=VoteResult.REJECT_UNKNOWN_LEADER))

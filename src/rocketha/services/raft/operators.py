@@ -52,7 +52,7 @@ class Operators:
 
     def is_operator(self, connection: RemotingProtocol) -> bool:
         """Whether it comes from this machine, or may come from another."""
-        here = is_loopback(connection.peer_host) or connection.peer_host == connection.local_host
+        here = is_loopback(connection.proven_host) or connection.proven_host == connection.local_host
         return here or self._from_elsewhere()
 
     def _check(self, connection: RemotingProtocol) -> None:

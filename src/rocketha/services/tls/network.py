@@ -1,7 +1,8 @@
 """The ports and connections of one process: in the clear, or under TLS, as ``tls.*`` says.
 
 Theory of operation.  A port takes both kinds of connections and tells them apart by their first byte
-(:mod:`rocketha.protocols.first_byte`).  The files are looked at once a second while a server runs.
+(:mod:`rocketha.protocols.first_byte`), which with listed proxies is the first one behind their header
+(:mod:`rocketha.protocols.proxy_port`).  The files are looked at once a second while a server runs.
 
 Without the extra ``rocketha[tls]`` whoever asks for TLS is refused, and a configuration that wants it does not start.
 Where nothing is configured the certificate is made when the first client asks for TLS: that costs nobody else anything.
@@ -21,13 +22,16 @@ from twisted.internet.interfaces import IProtocol
 from rocketha.access.askers import ANYBODY, Askers
 from rocketha.access.identity import Identity, Part
 from rocketha.access.trusted import parse
+from rocketha.addresses import NOBODY, Networks
 from rocketha.errors import ConfigError, InvariantBroken, ensure
 from rocketha.observe.logging import lasting, make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.endpoints import client_endpoint, literal_host, split_address
 from rocketha.protocols.first_byte import FirstBytePort, TlsMode
+from rocketha.protocols.proxy_port import ProxyPort
 from rocketha.services.config.exposure import INSECURE, check_exposure
+from rocketha.services.config.proxies import check_proxies
 from rocketha.services.config.tls import TlsConfig, words
 from rocketha.services.process.ticker import Ticker
 
@@ -168,8 +172,9 @@ class TlsNetwork(service.Service):
         self._mode = TlsMode(config.server_mode)
         self._server = ServerTls(config) if listens else None
         self._client = ClientTls(config) if config.enable else None
+        self._trusted = parse(config.trusted_peers)
         demanded = config.identities == "required"
-        self._askers = Askers(self._shown, self._own(), parse(config.trusted_peers)) if demanded else ANYBODY
+        self._askers = Askers(self._shown, self._own(), self._trusted) if demanded else ANYBODY
         self._reactor = reactor
         self._wall = wall
         self._warned: dict[str, datetime.datetime] = {}
@@ -178,13 +183,18 @@ class TlsNetwork(service.Service):
 
     # -- the ports and the connections
 
-    def port(self, reactor: Any, description: str, factory: Any, refusals: Refusals) -> service.Service:
+    def port(
+        self, reactor: Any, description: str, factory: Any, refusals: Refusals, proxies: Networks = NOBODY
+    ) -> service.Service:
         """See there; an endpoint string that brings TLS of its own (``ssl:``) is left to that."""
         if self._server is None:
             raise InvariantBroken("a port is opened by a network that was made without")
         check_exposure(description, self._config)
+        check_proxies(description, proxies, self._trusted)
         if not description.startswith("ssl:"):
             factory = FirstBytePort(factory, self._mode, self._server, refusals)
+        if proxies:
+            factory = ProxyPort(factory, proxies, refusals)
         return strports.service(description, factory, reactor)
 
     @property
