@@ -253,7 +253,8 @@ def load_controller(
     environment = os.environ if environment is None else environment
     defaults = {"rocketmqHome": environment.get("ROCKETMQ_HOME")}
     sections = (ControllerConfig, RemotingConfig, TlsConfig)
-    texts, warnings = _collect(data, name, flags or {}, defaults, sections, (BrokerConfig, NamesrvConfig))
+    others = (BrokerConfig, NamesrvConfig, ProxiesConfig)
+    texts, warnings = _collect(data, name, flags or {}, defaults, sections, others)
     if embedded:
         warnings = [each for each in warnings if _is_about(each, name, CONTROLLER_ONLY)]
         texts.pop("listenPort", None)
