@@ -110,9 +110,12 @@ class Client:
 
     id: int = 1
     peer: str = "192.0.2.1:5000"
-    socket_host: str = "192.0.2.1"
     version: int | None = 513
     left_out: list[tuple[int, Ignored, str]] = attrs.field(factory=list, eq=False, repr=False)
+
+    @property
+    def socket_host(self) -> str:
+        return self.peer.rpartition(":")[0]
 
     def ignored(self, command: Command, reason: Ignored, what: str) -> None:
         self.left_out.append((command.code, reason, what))

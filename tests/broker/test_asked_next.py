@@ -35,9 +35,9 @@ class Connection:
 
     id: int = 1
     peer: str = "192.0.2.1:5000"
-    socket_host: str = "192.0.2.1"
     version: int | None = 513
     answers: list[Command] = attrs.field(factory=list)
+    socket_host = "192.0.2.1"
 
     def write(self, data: bytes) -> None:
         """The answer."""
