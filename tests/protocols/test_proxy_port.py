@@ -206,6 +206,15 @@ class ListedTests(ProxyCase):
             first.dataReceived(data)
         self.assertEqual([each.body for each in frames_of(transport.value())], [b"a", b"b"])
 
+    def test_without_tls(self) -> None:
+        """A port that takes frames alone: nothing stays between either."""
+        self.port = ProxyPort(self.factory, Networks.parse(PROXY), self.factory.refusals)
+        transport = self.connect()
+        self.say(transport, LINE)
+        self.assertIs(transport.protocol, self.newest)
+        self.say(transport, frame(1, body=b"hello"))
+        self.assert_served(transport)
+
     def test_tls_behind_the_header(self) -> None:
         """Its first byte is that after the header; refusals name the source."""
         transport = self.connect()
