@@ -289,7 +289,10 @@ def _by_proxy(host: str, port: int, context: ssl.SSLContext | None) -> bytes:
         connection.sendall(_frame(body))
         got = b""
         while len(got) < len(body):
-            got += connection.recv(65536)
+            piece = connection.recv(65536)
+            if not piece:
+                raise AssertionError(f"it was ended after {len(got)} bytes")
+            got += piece
         return got[-len(body) :]
 
 
