@@ -1,5 +1,9 @@
 """Judges clients: who signed a request, and whether he may do what it asks.
 
+Theory of operation.  Where the users come from is all that tells ACL 2 from ACL 1: from the group's log, or from files
+(:mod:`rocketha.access.plain_acl`).  In ACL 1 clients at some addresses need no signature, and may send and consume
+whatever they like; what people and other servers ask needs one from everywhere.
+
 Java: ``DefaultAuthenticationHandler``, ``UserAuthorizationHandler``, ``AclAuthorizationHandler``; the texts are theirs.
 """
 
@@ -18,7 +22,7 @@ from rocketha.observe.events import OperatorAsked
 from rocketha.observe.logging import emit, make_logger
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.rates import Rates
-from rocketha.services.config.access import AccessConfig, codes_of
+from rocketha.services.config.access import AccessConfig
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Command
 
@@ -26,6 +30,9 @@ FAILURES_AT_ONCE, FAILURES_EACH_MS = 100, 100
 """Logins of one user from one host that fail: so many at once, then one in so long; what comes between is not looked
 at.  A client with a password of yesterday stays below that, so others of its user there are served."""
 DECIDED_MAX = 10_000
+
+LetsIn = Callable[[str, str], bool]
+"""Given an accessKey and an IP address: whether clients there that name it need no signature."""
 
 
 def _name_of(user: User | None) -> str:
@@ -42,37 +49,59 @@ class Users:
 
     :param accounts: the present ones.
     :param cluster: this broker's.
+    :param lets_in: changes only with the accounts; None: all clients need a signature.
     """
 
     def __init__(
-        self, accounts: Callable[[], Accounts], keys: AccessConfig, cluster: str, now_ms: Callable[[], int]
+        self,
+        accounts: Callable[[], Accounts],
+        keys: AccessConfig,
+        cluster: str,
+        now_ms: Callable[[], int],
+        lets_in: LetsIn | None = None,
     ) -> None:
         self._accounts = accounts
         self._cluster = cluster
         self._now_ms = now_ms
-        self._authorizes = keys.authorization_enabled
-        self._unsigned = codes_of(keys.authentication_whitelist)
-        self._free = codes_of(keys.authorization_whitelist)
+        self._lets_in = lets_in
+        self._authorizes = keys.authorizes
+        self._unsigned, self._free = keys.unsigned_codes, keys.free_codes
         self._failures = Rates(FAILURES_AT_ONCE, FAILURES_EACH_MS)
         self._decided: dict[object, Decision | None] = {}
+        self._white: dict[object, bool] = {}
         self._decided_of: Accounts | None = None
         self._log = make_logger()
 
+    def _remembers(self, accounts: Accounts) -> None:
+        """What was decided holds as long as no user changes."""
+        if accounts is not self._decided_of or len(self._decided) + len(self._white) >= DECIDED_MAX:
+            self._decided, self._white, self._decided_of = {}, {}, accounts
+
     def _decide(self, accounts: Accounts, user: User, need: Need, source: str) -> Decision | None:
-        """The same need comes with each message; what was decided holds as long as no user changes."""
-        if accounts is not self._decided_of or len(self._decided) >= DECIDED_MAX:
-            self._decided, self._decided_of = {}, accounts
+        """The same need comes with each message."""
+        self._remembers(accounts)
         asked = user.name, need.kind, need.name, need.actions, source
         if asked not in self._decided:
             self._decided[asked] = decide(user.policies, need, source)
         return self._decided[asked]
+
+    def _is_white(self, accounts: Accounts, lets_in: LetsIn, connection: RemotingProtocol, command: Command) -> bool:
+        """Likewise."""
+        name = command.fields.get(ACCESS_KEY, "")
+        asked = name if name in accounts.users else "", connection.peer_host
+        self._remembers(accounts)
+        if asked not in self._white:
+            self._white[asked] = lets_in(*asked)
+        return self._white[asked]
 
     def judge(self, connection: RemotingProtocol, command: Command, route: BrokerRoute) -> None:
         """Let a request in.
 
         :raises RequestRefused: it is not signed by a user who may ask it.
         """
-        accounts = self._accounts()
+        accounts, lets_in = self._accounts(), self._lets_in
+        if lets_in is not None and route.clients_alone and self._is_white(accounts, lets_in, connection, command):
+            return
         user = None if command.code in self._unsigned else self._signer(accounts, connection, command)
         if route.kind is RequestKind.SEND and TOPIC in (command.fields.get("topic"), command.fields.get("b")):
             raise refused(f"the topic[{TOPIC}] is the broker's own")
