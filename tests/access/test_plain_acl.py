@@ -184,6 +184,12 @@ class MeaningTests(SeededCase):
         ):
             self.assertTrue(any(part in warning for warning in acl.warnings), part)
 
+    def test_not_too_much(self) -> None:
+        """A file of something else is told of in some lines."""
+        acl = read(account("topicPerms:\n" + "".join(f"- T{number}=pub\n" for number in range(1000))))
+        self.assertEqual(len(acl.warnings), 51)
+        self.assertIn("950 more", acl.warnings[-1])
+
     def test_only_white_addresses(self) -> None:
         acl = read("globalWhiteRemoteAddresses: [10.0.0.1]\n")
         self.assertTrue(acl.lets_in("", "10.0.0.1"))
@@ -299,6 +305,14 @@ class BadFileTests(SeededCase):
             "'777\\n'",
             '"777',
             "777: x: y",
+            "*s3cr3t-777",
+            "!s3cr3t-777!x",
+            "!s3cr3t-777",
+            "&a777 *b777",
+            "%777-secret",
+            "@777-secret",
+            "|777",
+            "- 777-secret",
         ):
             with self.assertRaises(ConfigError) as caught:
                 read(account(secret=secret))

@@ -16,6 +16,7 @@ Java: ``PlainPermissionManager``, ``PlainAccessConfig``, ``Permission``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -42,6 +43,7 @@ KEY_CHARACTERS_MIN = 7
 """Of accessKey and secretKey."""
 PERMISSIONS_MAX = 2000
 """Of one account."""
+WARNINGS_MAX = 50
 
 Actions = frozenset[Action]
 
@@ -61,6 +63,7 @@ _ACCOUNT_KEYS = (
 )  # fmt: skip
 _YES, _NO = ("true", "yes", "on"), ("false", "no", "off", "")
 _STR, _INT, _NULL, _MERGE = (f"tag:yaml.org,2002:{tag}" for tag in ("str", "int", "null", "merge"))
+_QUOTED = re.compile("[\"'].*[\"']")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -115,7 +118,9 @@ def read(files: Iterable[tuple[str, bytes]]) -> PlainAcl:
     if not users and not white.patterns:
         raise ConfigError(f"{', '.join(names) or 'ACL 1'}: no accounts, so nobody could log in")
     if white.all or any(each.all for each in white_of.values()):
-        warnings.append(f"{', '.join(names)}: a white address is *: clients need no signature, wherever they are")
+        warnings.insert(0, f"{', '.join(names)}: a white address is *: clients need no signature, wherever they are")
+    if len(warnings) > WARNINGS_MAX:
+        warnings[WARNINGS_MAX:] = [f"{', '.join(names)}: {len(warnings) - WARNINGS_MAX} more of the kind"]
     return PlainAcl(Accounts(users), white, white_of, tuple(warnings))
 
 
@@ -147,7 +152,8 @@ class _File:
         except yaml.MarkedYAMLError as problem:
             mark = problem.problem_mark or problem.context_mark
             line = f", line {mark.line + 1}" if mark is not None else ""
-            raise ConfigError(f"{self._name}{line}: no YAML: {problem.problem or problem.context}") from None
+            said = _QUOTED.sub("...", problem.problem or "")  # it may be a secret that begins with * or !
+            raise ConfigError(f"{self._name}{line}: no YAML: {said}") from None
         except UnicodeDecodeError:
             raise ConfigError(f"{self._name}: is not UTF-8") from None
         except RecursionError:
