@@ -44,6 +44,7 @@ KEY_CHARACTERS_MIN = 7
 PERMISSIONS_MAX = 2000
 """Of one account."""
 WARNINGS_MAX = 50
+DEPTH_MAX = 20
 
 Actions = frozenset[Action]
 
@@ -144,11 +145,9 @@ class _File:
         :raises ConfigError: it is no YAML.
         """
         try:
-            loader = _LOADER(data.decode("utf-8-sig"))
-            try:
-                return loader.get_single_node()
-            finally:
-                loader.dispose()
+            text = data.decode("utf-8-sig")
+            self._look_down(text)
+            return yaml.compose(text, _LOADER)
         except yaml.MarkedYAMLError as problem:
             mark = problem.problem_mark or problem.context_mark
             line = f", line {mark.line + 1}" if mark is not None else ""
@@ -156,10 +155,16 @@ class _File:
             raise ConfigError(f"{self._name}{line}: no YAML: {said}") from None
         except UnicodeDecodeError:
             raise ConfigError(f"{self._name}: is not UTF-8") from None
-        except RecursionError:
-            raise ConfigError(f"{self._name}: no YAML of ACL 1: too deep") from None
         except (yaml.YAMLError, ValueError):
             raise ConfigError(f"{self._name}: no YAML: a character that may not stand there") from None
+
+    def _look_down(self, text: str) -> None:
+        """Nodes are made by recursion, which ends the process where libyaml is 0.2.5 and a file is very deep."""
+        depth = 0
+        for event in yaml.parse(text, _LOADER):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEPTH_MAX:
+                raise ConfigError(f"{self.at(event)}: no YAML of ACL 1: lists and keys in each other, {depth} deep")
 
     def members(self, node: Any, known: Sequence[str]) -> dict[str, Any]:
         """The values of a mapping by their keys; those that are not known are told of.
