@@ -18,10 +18,11 @@ from rocketha.access.routes import Asker
 from rocketha.access.signature import sign, signed
 from rocketha.broker.routes import ROUTES
 from rocketha.services.access.acl_1 import AGAIN_S, LOOK_S, Migration
-from rocketha.services.config.loading import describe
+from rocketha.services.broker.service import BrokerService
+from rocketha.services.config.loading import describe, load_broker
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
-from tests.services.broker_case import BrokerCase, heartbeat, pull_fields, send_fields
+from tests.services.broker_case import CONFIG, BrokerCase, heartbeat, pull_fields, send_fields
 
 ADMIN, SHOP, FREE = ("admin-1", "admin-secret"), ("shop-01", "shop-secret"), ("free-01", "free-secret")
 SECRETS = tuple(secret.encode() for _, secret in (ADMIN, SHOP, FREE))
@@ -174,6 +175,18 @@ class WhiteAddressTests(FilesCase):
         for fields in ({"bornHost": "10.7.1.2"}, {"AccessKey": "10.7.1.2"}, {"whiteRemoteAddress": "10.7.1.2"}):
             client = self.connect(host="10.6.1.2")
             self.assertEqual(client.ask(RequestCode.SEND_MESSAGE_V2, {**send_fields("bills"), **fields}).code, NO)
+
+    def test_behind_a_proxy(self) -> None:
+        """Whoever reaches such a port says where he is: no address counts, signatures do."""
+        self.stop()
+        loaded = load_broker((CONFIG + self.config).encode(), environment={"HOME": "/home"})
+        self.service = BrokerService(loaded.config, self.platform(), ["haproxy:tcp:10911:interface=127.0.0.1"])
+        self.service.startService()
+        self.successResultOf(self.service.started)
+        self.advance(1.5)
+        self.assertEqual(self.send_code("bills", None, "10.7.1.2"), NO)
+        self.assertEqual(self.send_code("bills", ("free-01", ""), "10.8.0.1"), NO)
+        self.assertEqual(self.send_code("orders", SHOP, "10.7.1.2"), OK)
 
     def test_nobody_else(self) -> None:
         """What operators, other servers and plug-ins' clients ask needs a signature from everywhere."""

@@ -72,14 +72,8 @@ class Users:
         self._decided_of: Accounts | None = None
         self._log = make_logger()
 
-    def _remembers(self, accounts: Accounts) -> None:
-        """What was decided holds as long as no user changes."""
-        if accounts is not self._decided_of or len(self._decided) + len(self._white) >= DECIDED_MAX:
-            self._decided, self._white, self._decided_of = {}, {}, accounts
-
-    def _decide(self, accounts: Accounts, user: User, need: Need, source: str) -> Decision | None:
+    def _decide(self, user: User, need: Need, source: str) -> Decision | None:
         """The same need comes with each message."""
-        self._remembers(accounts)
         asked = user.name, need.kind, need.name, need.actions, source
         if asked not in self._decided:
             self._decided[asked] = decide(user.policies, need, source)
@@ -89,7 +83,6 @@ class Users:
         """Likewise."""
         name = command.fields.get(ACCESS_KEY, "")
         asked = name if name in accounts.users else "", connection.peer_host
-        self._remembers(accounts)
         if asked not in self._white:
             self._white[asked] = lets_in(*asked)
         return self._white[asked]
@@ -100,6 +93,9 @@ class Users:
         :raises RequestRefused: it is not signed by a user who may ask it.
         """
         accounts, lets_in = self._accounts(), self._lets_in
+        if accounts is not self._decided_of or len(self._decided) + len(self._white) >= DECIDED_MAX:
+            # what was decided holds as long as no user changes
+            self._decided, self._white, self._decided_of = {}, {}, accounts
         if lets_in is not None and route.clients_alone and self._is_white(accounts, lets_in, connection, command):
             return
         user = None if command.code in self._unsigned else self._signer(accounts, connection, command)
@@ -108,7 +104,7 @@ class Users:
         if route.supers and self._authorizes and not (user is not None and user.is_super):
             raise refused(f"{_name_of(user)} has no permission to access {route.name}: it is for Super users.")
         if self._authorizes and command.code not in self._free and not (user is not None and user.is_super):
-            self._authorize(accounts, connection, command, route, user)
+            self._authorize(connection, command, route, user)
         if route.asker is Asker.OPERATOR and user is not None:
             emit(self._log, OperatorAsked(f"User:{user.name}", connection.peer, route.name))
 
@@ -131,17 +127,10 @@ class Users:
         self._failures.take(who, now_ms)
         raise refused(problem)
 
-    def _authorize(
-        self,
-        accounts: Accounts,
-        connection: RemotingProtocol,
-        command: Command,
-        route: BrokerRoute,
-        user: User | None,
-    ) -> None:
+    def _authorize(self, connection: RemotingProtocol, command: Command, route: BrokerRoute, user: User | None) -> None:
         for each in route.needs(command):
             need = each if each.kind is not Kind.CLUSTER else Need(Kind.CLUSTER, self._cluster, each.actions)
-            found = None if user is None else self._decide(accounts, user, need, connection.peer_host)
+            found = None if user is None else self._decide(user, need, connection.peer_host)
             if found is not Decision.ALLOW:
                 why = "no matched policies" if found is None else "the decision is deny"
                 raise refused(self._said(user, need, connection, why))

@@ -159,16 +159,17 @@ class RunningBroker:
 
         return AccountsLog(self.core, self.dispatcher.serve, lambda: self.serving)
 
-    def _users(self) -> Users | None:
+    def _users(self, listen: Sequence[str]) -> Users | None:
+        """Who judges clients.  Behind a proxy that says where they are, no address is the connection's own."""
         log, keys = self.accounts_log, self.core.config.access
         files, cluster, now_ms = keys.plain_accounts, self.state.identity.cluster_name, self.core.platform.now_ms
         if log is not None:
             return Users(lambda: log.accounts, keys, cluster, now_ms)
-        if files is not None:
-            return Users(
-                lambda: files.acl.accounts, keys, cluster, now_ms, lambda name, host: files.acl.lets_in(name, host)
-            )
-        return None
+        if files is None:
+            return None
+        announced = any(description.startswith("haproxy:") for description in listen)
+        lets_in = None if announced else lambda name, host: files.acl.lets_in(name, host)
+        return Users(lambda: files.acl.accounts, keys, cluster, now_ms, lets_in)
 
     def _of_acl_1(self) -> Iterator[BrokerFeature]:
         """What is done with its files."""
@@ -256,7 +257,7 @@ class RunningBroker:
         :raises CannotListenError: a port is taken.
         :raises ConfigError: a plug-in's is.
         """
-        requests = guarded(self.dispatcher, self.core.platform.askers, self._routes, self._users())
+        requests = guarded(self.dispatcher, self.core.platform.askers, self._routes, self._users(listen))
         ports = BrokerPorts(self.core, listen, requests, self._routes, self._sessions.holding)
         ports.open(parent, self.replication.ports())
         self.plugins.open(parent)
