@@ -152,6 +152,107 @@ class Users(InteropCase):
         self.assertNotIn(ROOT[1].encode(), command_lines)
 
 
+PLAIN_ADMIN, PLAIN_ANN = ("admin-01", "admin-secret"), ("ann-0001", "ann-plain-secret")
+PLAIN = """
+{white}
+accounts:
+- {{accessKey: admin-01, secretKey: admin-secret, admin: true}}
+- accessKey: ann-0001
+  secretKey: {secret}
+  defaultGroupPerm: SUB
+  topicPerms: [okTopic=PUB|SUB, {more}=PUB|SUB, deniedTopic=DENY]
+"""
+
+
+class PlainAcl(InteropCase):
+    """Accounts of ACL 1 at a broker alone: Java's client and mqadmin sign with them, as they do at Java's brokers."""
+
+    def write(self, folder: Path, white: str = "", more: str = "otherTopic", secret: str = PLAIN_ANN[1]) -> Path:
+        path, new = folder / "conf" / "plain_acl.yml", folder / "new"
+        path.parent.mkdir(exist_ok=True)
+        new.write_text(PLAIN.format(white=white, more=more, secret=secret))
+        new.chmod(0o600)
+        new.rename(path)
+        return path
+
+    def cluster(self, **given: object) -> OurCluster:
+        folder = self.subfolder("cluster")
+        self.write(folder)
+        lines = {"rocketmqHome": folder, **given}
+        conf = folder / "broker.conf"
+        conf.write_text(
+            "".join(f"{key}={str(value).lower() if value is True else value}\n" for key, value in lines.items())
+        )
+        conf.chmod(0o600)
+        return self.use(OurCluster(folder, config=conf))
+
+    def test_clients_and_reload(self) -> None:
+        cluster = self.cluster(aclEnable=True)
+        namesrv, broker, folder = cluster.namesrv_address, cluster.address, self.subfolder("cluster")
+
+        def admin(*words: str, user: tuple[str, str] | None = PLAIN_ADMIN) -> str:
+            return mqadmin(namesrv, *words, "-b", broker, user=user)
+
+        self.assertIn("success", admin("updateTopic", "-t", "okTopic", "-r", "4", "-w", "4"))
+        self.assertIn("no permission", admin("updateTopic", "-t", "evil", user=PLAIN_ANN))
+        client = self.use(JavaClient(namesrv, folder=self.subfolder("ann"), flags=flags_of(PLAIN_ANN)))
+        client.producer()
+        sent = client.send("okTopic", "async", 300, prefix="ok")
+        client.consume("reader", "okTopic")
+        received = {each["key"] for each in client.await_received("reader", len(sent), 60)}
+        self.assertEqual(received, {each["key"] for each in sent})
+        self.assertEqual(client.send("deniedTopic", "sync", 1, prefix="no", allow_errors=True), [])
+        self.assertIn("no permission to access Topic:deniedTopic", str(client.send_errors("no")))
+        self.assertEqual(client.send("laterTopic", "sync", 1, prefix="early", allow_errors=True), [])
+        strangers = {}
+        for name, flags in (("nobody", ()), ("forged", flags_of(("ann-0001", "guess-guess")))):
+            stranger = strangers[name] = self.use(JavaClient(namesrv, name, folder=self.subfolder(name), flags=flags))
+            stranger.producer()
+            self.assertEqual(stranger.send("okTopic", "sync", 1, prefix=name, allow_errors=True), [])
+
+        self.write(folder, more="laterTopic", white="globalWhiteRemoteAddresses: [127.0.0.1]")
+        tries = iter(range(1000))
+
+        def later() -> bool:
+            """The client is the same, on the same connection."""
+            self.tried = f"later{next(tries)}-"
+            return bool(client.send("laterTopic", "sync", 1, prefix=self.tried, allow_errors=True))
+
+        wait_until("the changed file to count", later, 30)
+        self.assertEqual(len(strangers["nobody"].send("okTopic", "sync", 5, prefix="white")), 5)
+        self.assertIn("username cannot be null", admin("updateTopic", "-t", "evil", user=None))
+        (folder / "conf" / "plain_acl.yml").write_text("accounts: [")
+        wait_until("the broken file to be seen", lambda: "the old rules stay" in cluster.log_path.read_text(), 30)
+        self.assertTrue(later())
+        self.write(folder, more="laterTopic", secret="another-secret")
+        wait_until("the old secret to be refused", lambda: not later(), 30)
+        self.assertIn("check signature failed", str(client.send_errors(self.tried)))
+        for secret in (PLAIN_ADMIN[1], PLAIN_ANN[1], "another-secret"):
+            self.assertNotIn(secret, cluster.log_path.read_text())
+
+    def test_migration(self) -> None:
+        folder = self.subfolder("cluster")
+        cluster = self.cluster(migrateAuthFromV1Enabled=True, **keys(folder))
+        namesrv, broker = cluster.namesrv_address, cluster.address
+        wait_until(
+            "the accounts to be users", lambda: "new are 2: admin-01, ann-0001" in cluster.log_path.read_text(), 30
+        )
+        shown = mqadmin(namesrv, "listUser", "-b", broker, user=PLAIN_ADMIN)
+        for words in ("ann-0001", "Normal", "admin-01", "Super"):
+            self.assertIn(words, shown)
+        self.assertNotIn(PLAIN_ANN[1], shown)
+        shown = mqadmin(namesrv, "getAcl", "-s", "User:ann-0001", "-b", broker, user=ROOT)
+        for words in ("Topic:okTopic", "Topic:deniedTopic", "Deny", "Group:*", "Default"):
+            self.assertIn(words, shown)
+        client = self.use(JavaClient(namesrv, folder=self.subfolder("ann"), flags=flags_of(PLAIN_ANN)))
+        client.producer()
+        self.assertEqual(len(client.send("okTopic", "sync", 20, prefix="ok")), 20)
+        self.assertEqual(client.send("deniedTopic", "sync", 1, prefix="no", allow_errors=True), [])
+        for path in (folder / "data").rglob("*"):
+            if path.is_file():
+                self.assertNotIn(PLAIN_ANN[1].encode(), path.read_bytes(), path)
+
+
 class Foreign(InteropCase):
     """Clients of other languages log in, and may do what they may."""
 

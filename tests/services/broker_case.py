@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet import defer
-from twisted.internet.address import IPv4Address
+from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -72,8 +72,9 @@ class HeldWork:
 class Client:
     """One connection to the broker."""
 
-    def __init__(self, broker: BrokerService, port: int, fast: bool = False) -> None:
-        self.transport = StringTransport(peerAddress=IPv4Address("TCP", "127.0.0.1", port))
+    def __init__(self, broker: BrokerService, port: int, fast: bool = False, host: str = "127.0.0.1") -> None:
+        kind = IPv6Address if ":" in host else IPv4Address
+        self.transport = StringTransport(peerAddress=kind("TCP", host, port))
         self.transport.abortConnection = self.transport.loseConnection  # type: ignore[method-assign]
         self.protocol: RemotingProtocol = broker.broker.core.factories[1 if fast else 0].buildProtocol(None)
         self.protocol.makeConnection(self.transport)
@@ -222,9 +223,9 @@ class BrokerCase(SynchronousTestCase):
         """A clean stop."""
         self.successResultOf(self.service.stopService())
 
-    def connect(self, fast: bool = False) -> Client:
+    def connect(self, fast: bool = False, host: str = "127.0.0.1") -> Client:
         self._port += 1
-        return Client(self.service, self._port, fast)
+        return Client(self.service, self._port, fast, host)
 
     def advance(self, seconds: float, step: float = 0.1) -> None:
         """Let time pass in steps."""

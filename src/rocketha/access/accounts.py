@@ -42,13 +42,21 @@ class User:
 
 @attrs.frozen
 class Accounts:
-    """All of them, by name."""
+    """All of them, by name.
+
+    :ivar migrated: names of those that were made of accounts of ACL 1, whether or not they are still there.
+    """
 
     users: Mapping[str, User] = attrs.field(factory=dict)
+    migrated: frozenset[str] = frozenset()
 
     def with_user(self, user: User) -> Accounts:
         """And this one, in place of one with his name."""
-        return Accounts({**self.users, user.name: user})
+        return self.with_users({**self.users, user.name: user})
+
+    def with_users(self, users: Mapping[str, User]) -> Accounts:
+        """These in place of all."""
+        return attrs.evolve(self, users=users)
 
     # --- users
 
@@ -75,7 +83,24 @@ class Accounts:
 
     def delete(self, name: str) -> Accounts:
         """DELETE_USER, and what he might do; of nobody too."""
-        return Accounts({each: user for each, user in self.users.items() if each != name})
+        return self.with_users({each: user for each, user in self.users.items() if each != name})
+
+    def migrate(self, users: Iterable[User]) -> tuple[Accounts, Mapping[str, str]]:
+        """And these, who were accounts of ACL 1, where nobody has that name; each once, so that whom an administrator
+        deletes is not there again.  Itself where there is none; and why some were left out, by their names.
+        """
+        made, left_out = dict(self.users), dict[str, str]()
+        for user in users:
+            if user.name in made or user.name in self.migrated:
+                continue
+            if len(made) >= USERS_MAX:
+                left_out[user.name] = f"there are {USERS_MAX} users"
+            elif sum(map(len, user.policies.values())) > ENTRIES_MAX:
+                left_out[user.name] = f"more than {ENTRIES_MAX} entries"
+            else:
+                made[user.name] = user
+        new = made.keys() - self.users.keys()
+        return (Accounts(made, self.migrated | new) if new else self), left_out
 
     # --- what they may do
 
@@ -138,7 +163,7 @@ class Accounts:
             {**user_info(user), "password": user.password, "policies": acl_info(user)["policies"]}
             for _, user in sorted(self.users.items())
         ]
-        return json_dialect.dumps({"users": rows})
+        return json_dialect.dumps({"users": rows, "migrated": sorted(self.migrated)})
 
     @classmethod
     def load(cls, data: bytes) -> Accounts:
@@ -147,13 +172,13 @@ class Accounts:
         :raises RemoteProtocolError: it is something else.
         :raises Refused: likewise.
         """
-        accounts = cls()
-        for row in json_members.rows(json_members.json_object(data, "accounts"), "users", USERS_MAX):
+        accounts, value = cls(), json_members.json_object(data, "accounts")
+        for row in json_members.rows(value, "users", USERS_MAX):
             name = json_members.text(row, "username")
             accounts = accounts.create(name, row)
             if row.get("policies"):
                 accounts = accounts.grant(SUBJECT + name, _rows(row, "policies"))
-        return accounts
+        return attrs.evolve(accounts, migrated=frozenset(_texts(value.get("migrated"))))
 
 
 def user_info(user: User) -> dict[str, str]:

@@ -67,6 +67,11 @@ class BrokerRoute(Route):
         """Whether a broker that is not master may pass it on to the master."""
         return self.kind in (Kind.SEND, Kind.PULL, Kind.PROGRESS)
 
+    @property
+    def clients_alone(self) -> bool:
+        """Whether it is one of a client's, about topics and groups: nothing of the broker itself, nor a plug-in's."""
+        return self.asker is Asker.CLIENT and self.needs is not needs.OF_CLUSTER
+
 
 ROUTES = table(
     (

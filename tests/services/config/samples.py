@@ -129,7 +129,6 @@ CONTROLLERS: dict[str, str] = {
 NOT_SUPPORTED = {
     "container/2container-2m-2s/broker-container": "brokerConfigPaths",
     "container/2container-2m-2s/broker-": "enableSlaveActingMaster",
-    "docs: access control": "aclEnable",
     "docs: controllers on jRaft": "controllerType",
 }
 """Beginnings of names, and the one key of theirs that keeps the process from starting."""

@@ -168,13 +168,11 @@ class BrokerConfigTests(unittest.TestCase):
         """What would be less safe than the operator thinks is no warning."""
         for line in (
             "enableSlaveActingMaster=true",
-            "aclEnable=true",
-            "migrateAuthFromV1Enabled=TRUE",
             "storeType=defaultRocksDB",
             "messageStorePlugIn=com.example.X",
         ):
             self.refused(line, "line 1", line.partition("=")[0], "is refused")
-        loaded = load_broker(b"aclEnable=false\nstoreType=default", "b.conf", {}, HOME, "h")
+        loaded = load_broker(b"brokerConfigPaths=\nstoreType=default", "b.conf", {}, HOME, "h")
         self.assertEqual(len(loaded.warnings), 2)
 
     def test_warnings(self) -> None:

@@ -145,7 +145,8 @@ class AccountsLog(BrokerFeature):
         self._catch_up()
         kept = self._kept
         if self._of is not kept.accounts:
-            self._of, self._all = kept.accounts, Accounts({**self._built_in, **kept.accounts.users})
+            self._of = kept.accounts
+            self._all = kept.accounts.with_users({**self._built_in, **kept.accounts.users})
         return self._all
 
     def _catch_up(self) -> None:
@@ -196,9 +197,14 @@ class AccountsLog(BrokerFeature):
     def role_changed(self, role: Role) -> None:
         self._master = role is Role.MASTER
 
+    @property
+    def leads(self) -> bool:
+        """Whether users can be changed here, now."""
+        return self._master and not self._changes.busy
+
     def second(self) -> None:
         """A state whose message has expired is put there again."""
-        if self._changes.busy or not self._master or self._changing.locked:
+        if not self.leads or self._changing.locked:
             return
         self._catch_up()
         if 0 <= self._kept.at < self._store.min_offset(TOPIC, QUEUE):
@@ -214,10 +220,12 @@ class AccountsLog(BrokerFeature):
     def _change(self, make: Callable[[Accounts], Accounts]) -> defer.Deferred[None]:
         if not self._master:
             raise Refused(NOT_HERE)
-        wanted = make(self.accounts).users
-        for name in self._built_in.keys() - wanted.keys():
+        wanted = make(self.accounts)
+        for name in self._built_in.keys() - wanted.users.keys():
             raise Refused(f"User:{name} stands in the broker's configuration.")
-        stored = Accounts({name: user for name, user in wanted.items() if self._built_in.get(name) != user})
+        stored = wanted.with_users(
+            {name: user for name, user in wanted.users.items() if self._built_in.get(name) != user}
+        )
         if TOPIC not in self._state.topics.table:
             self._state.topic_for_group(TOPIC, 1)
             self._effects.carry_out()

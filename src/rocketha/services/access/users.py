@@ -1,5 +1,9 @@
 """Judges clients: who signed a request, and whether he may do what it asks.
 
+Theory of operation.  Where the users come from is all that tells ACL 2 from ACL 1: from the group's log, or from files
+(:mod:`rocketha.access.plain_acl`).  In ACL 1 clients at some addresses need no signature, and may send and consume
+whatever they like; what people and other servers ask needs one from everywhere.
+
 Java: ``DefaultAuthenticationHandler``, ``UserAuthorizationHandler``, ``AclAuthorizationHandler``; the texts are theirs.
 """
 
@@ -18,7 +22,7 @@ from rocketha.observe.events import OperatorAsked
 from rocketha.observe.logging import emit, make_logger
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.rates import Rates
-from rocketha.services.config.access import AccessConfig, codes_of
+from rocketha.services.config.access import AccessConfig
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Command
 
@@ -26,6 +30,9 @@ FAILURES_AT_ONCE, FAILURES_EACH_MS = 100, 100
 """Logins of one user from one host that fail: so many at once, then one in so long; what comes between is not looked
 at.  A client with a password of yesterday stays below that, so others of its user there are served."""
 DECIDED_MAX = 10_000
+
+LetsIn = Callable[[str, str], bool]
+"""Given an accessKey and an IP address: whether clients there that name it need no signature."""
 
 
 def _name_of(user: User | None) -> str:
@@ -42,44 +49,62 @@ class Users:
 
     :param accounts: the present ones.
     :param cluster: this broker's.
+    :param lets_in: changes only with the accounts; None: all clients need a signature.
     """
 
     def __init__(
-        self, accounts: Callable[[], Accounts], keys: AccessConfig, cluster: str, now_ms: Callable[[], int]
+        self,
+        accounts: Callable[[], Accounts],
+        keys: AccessConfig,
+        cluster: str,
+        now_ms: Callable[[], int],
+        lets_in: LetsIn | None = None,
     ) -> None:
         self._accounts = accounts
         self._cluster = cluster
         self._now_ms = now_ms
-        self._authorizes = keys.authorization_enabled
-        self._unsigned = codes_of(keys.authentication_whitelist)
-        self._free = codes_of(keys.authorization_whitelist)
+        self._lets_in = lets_in
+        self._authorizes = keys.authorizes
+        self._unsigned, self._free = keys.unsigned_codes, keys.free_codes
         self._failures = Rates(FAILURES_AT_ONCE, FAILURES_EACH_MS)
         self._decided: dict[object, Decision | None] = {}
+        self._white: dict[object, bool] = {}
         self._decided_of: Accounts | None = None
         self._log = make_logger()
 
-    def _decide(self, accounts: Accounts, user: User, need: Need, source: str) -> Decision | None:
-        """The same need comes with each message; what was decided holds as long as no user changes."""
-        if accounts is not self._decided_of or len(self._decided) >= DECIDED_MAX:
-            self._decided, self._decided_of = {}, accounts
+    def _decide(self, user: User, need: Need, source: str) -> Decision | None:
+        """The same need comes with each message."""
         asked = user.name, need.kind, need.name, need.actions, source
         if asked not in self._decided:
             self._decided[asked] = decide(user.policies, need, source)
         return self._decided[asked]
+
+    def _is_white(self, accounts: Accounts, lets_in: LetsIn, connection: RemotingProtocol, command: Command) -> bool:
+        """Likewise.  Nobody behind a proxy: it only says where he is."""
+        name = command.fields.get(ACCESS_KEY, "")
+        asked = name if name in accounts.users else "", connection.proven_host
+        if asked not in self._white:
+            self._white[asked] = lets_in(*asked)
+        return self._white[asked]
 
     def judge(self, connection: RemotingProtocol, command: Command, route: BrokerRoute) -> None:
         """Let a request in.
 
         :raises RequestRefused: it is not signed by a user who may ask it.
         """
-        accounts = self._accounts()
+        accounts, lets_in = self._accounts(), self._lets_in
+        if accounts is not self._decided_of or len(self._decided) + len(self._white) >= DECIDED_MAX:
+            # what was decided holds as long as no user changes
+            self._decided, self._white, self._decided_of = {}, {}, accounts
+        if lets_in is not None and route.clients_alone and self._is_white(accounts, lets_in, connection, command):
+            return
         user = None if command.code in self._unsigned else self._signer(accounts, connection, command)
         if route.kind is RequestKind.SEND and TOPIC in (command.fields.get("topic"), command.fields.get("b")):
             raise refused(f"the topic[{TOPIC}] is the broker's own")
         if route.supers and self._authorizes and not (user is not None and user.is_super):
             raise refused(f"{_name_of(user)} has no permission to access {route.name}: it is for Super users.")
         if self._authorizes and command.code not in self._free and not (user is not None and user.is_super):
-            self._authorize(accounts, connection, command, route, user)
+            self._authorize(connection, command, route, user)
         if route.asker is Asker.OPERATOR and user is not None:
             emit(self._log, OperatorAsked(f"User:{user.name}", connection.peer, route.name))
 
@@ -102,17 +127,10 @@ class Users:
         self._failures.take(who, now_ms)
         raise refused(problem)
 
-    def _authorize(
-        self,
-        accounts: Accounts,
-        connection: RemotingProtocol,
-        command: Command,
-        route: BrokerRoute,
-        user: User | None,
-    ) -> None:
+    def _authorize(self, connection: RemotingProtocol, command: Command, route: BrokerRoute, user: User | None) -> None:
         for each in route.needs(command):
             need = each if each.kind is not Kind.CLUSTER else Need(Kind.CLUSTER, self._cluster, each.actions)
-            found = None if user is None else self._decide(accounts, user, need, connection.peer_host)
+            found = None if user is None else self._decide(user, need, connection.peer_host)
             if found is not Decision.ALLOW:
                 why = "no matched policies" if found is None else "the decision is deny"
                 raise refused(self._said(user, need, connection, why))

@@ -8,7 +8,7 @@ and serves (:meth:`BrokerFeature.leave`), then when the role has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -19,6 +19,7 @@ from rocketha.broker.role import Role
 from rocketha.broker.routes import ROUTES
 from rocketha.broker.state import BrokerIdentity
 from rocketha.services.access.account_requests import AccountRequests
+from rocketha.services.access.acl_1 import Migration, WatchedAcl
 from rocketha.services.access.guard import guarded
 from rocketha.services.access.users import Users
 from rocketha.services.broker.appending import Appending
@@ -139,6 +140,7 @@ class RunningBroker:
             self.plugins,
             AccountRequests(self.accounts_log),
             *(() if self.accounts_log is None else (self.accounts_log,)),
+            *self._of_acl_1(),
         )
         self._routes = {**ROUTES, **self.plugins.routes}
         self.dispatcher.open(
@@ -158,11 +160,24 @@ class RunningBroker:
         return AccountsLog(self.core, self.dispatcher.serve, lambda: self.serving)
 
     def _users(self) -> Users | None:
-        log, core = self.accounts_log, self.core
-        if log is None:
+        """Who judges clients."""
+        log, keys = self.accounts_log, self.core.config.access
+        files, cluster, now_ms = keys.plain_accounts, self.state.identity.cluster_name, self.core.platform.now_ms
+        if log is not None:
+            return Users(lambda: log.accounts, keys, cluster, now_ms)
+        if files is None:
             return None
-        cluster = self.state.identity.cluster_name
-        return Users(lambda: log.accounts, core.config.access, cluster, core.platform.now_ms)
+        return Users(
+            lambda: files.acl.accounts, keys, cluster, now_ms, lambda name, host: files.acl.lets_in(name, host)
+        )
+
+    def _of_acl_1(self) -> Iterator[BrokerFeature]:
+        """What is done with its files."""
+        keys = self.core.config.access
+        if keys.plain_accounts is not None:
+            yield WatchedAcl(keys.plain_accounts, self.core.works.files)
+        if keys.plain is not None and self.accounts_log is not None:
+            yield Migration(keys.plain, self.accounts_log)
 
     # --- what its features work with
 

@@ -1,6 +1,6 @@
-"""The keys of RocketMQ's ACL 2: who may log in to a broker, and what users may do.
+"""The keys of RocketMQ's ACL 2, and of ACL 1 before it: who may log in to a broker, and what users may do.
 
-Java: ``AuthConfig``.
+Java: ``AuthConfig``; of ACL 1 ``BrokerConfig.aclEnable`` and the property ``rocketmq.acl.plain.file``.
 """
 
 from __future__ import annotations
@@ -12,10 +12,15 @@ import attrs
 from rocketha.access.accounts import Accounts
 from rocketha.access.policies import Refused
 from rocketha.errors import ConfigError
+from rocketha.services.config.acl_files import AclFiles
 from rocketha.services.config.checks import check_plain_path
 from rocketha.services.config.settings import Section, flag, text
 
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 16, 4096
+_NEEDS_IDENTITIES = (
+    "in a group of brokers needs tls.identities=required: its replicas do not sign what they ask each other, their "
+    "certificates say who they are (docs/identities)"
+)
 
 
 def codes_of(value: str) -> frozenset[int]:
@@ -39,6 +44,7 @@ class AccessConfig(Section):
     """See the module.
 
     :ivar secret: what stands in ``authSecretFile``.
+    :ivar plain: the files of ACL 1, where they are wanted.
     """
 
     authentication_enabled: bool = flag(
@@ -66,7 +72,42 @@ class AccessConfig(Section):
         check=check_plain_path,
         ours=True,
     )
+    acl_enable: bool = flag(
+        False,
+        "Whether every request must be signed by an account of ACL 1, which has the rights that stand in its file; "
+        "without effect where authenticationEnabled.",
+    )
+    acl_files: str = text(
+        "",
+        "Files of ACL 1, and folders of such, comma separated; the first that names an accessKey counts.  They are "
+        "looked at every 5 s.  Without it: conf/acl and conf/plain_acl.yml below rocketmqHome, as in RocketMQ.",
+        ours=True,
+    )
+    migrate_auth_from_v1_enabled: bool = flag(
+        False, "Whether the accounts of ACL 1 become users with policies, each once, where there is none of its name."
+    )
     secret: bytes = attrs.field(default=b"", repr=False)
+    plain: AclFiles | None = attrs.field(default=None, repr=False)
+
+    @property
+    def plain_accounts(self) -> AclFiles | None:
+        """Where requests are judged by ACL 1: its files."""
+        return None if self.authentication_enabled else self.plain
+
+    @property
+    def authorizes(self) -> bool:
+        """Whether a user may do only what he is allowed."""
+        return self.authorization_enabled or self.plain_accounts is not None
+
+    @property
+    def unsigned_codes(self) -> frozenset[int]:
+        """Of ``authenticationWhitelist``, in ACL 2."""
+        return codes_of(self.authentication_whitelist) if self.authentication_enabled else frozenset()
+
+    @property
+    def free_codes(self) -> frozenset[int]:
+        """Of ``authorizationWhitelist``, in ACL 2."""
+        return codes_of(self.authorization_whitelist) if self.authentication_enabled else frozenset()
 
     @property
     def built_in(self) -> Accounts:
@@ -106,8 +147,19 @@ def check_access(config: AccessConfig, read_secret: bytes | None, replicas: bool
     config.built_in  # noqa: B018  it may be refused
     if config.authorization_enabled and not config.authentication_enabled:
         raise ConfigError("authorizationEnabled=true needs authenticationEnabled=true: else any name would be believed")
+    if config.migrate_auth_from_v1_enabled and not config.authentication_enabled:
+        raise ConfigError(
+            "migrateAuthFromV1Enabled=true needs authenticationEnabled=true: it makes users of the accounts of ACL 1"
+        )
     if not config.authentication_enabled:
+        if config.acl_enable and replicas and not identified:
+            raise ConfigError(f"aclEnable=true {_NEEDS_IDENTITIES}")
         return
+    if config.acl_enable and not config.authorization_enabled:
+        raise ConfigError(
+            "aclEnable=true has no effect beside authenticationEnabled=true, and without authorizationEnabled=true "
+            "every account might do everything: set that, or aclEnable=false"
+        )
     if read_secret is None:
         raise ConfigError(
             "authenticationEnabled=true needs authSecretFile, with which passwords are encrypted: such as "
@@ -123,8 +175,30 @@ def check_access(config: AccessConfig, read_secret: bytes | None, replicas: bool
             "authenticationEnabled=true without initAuthenticationUser: nobody could log in to make the first user"
         )
     if replicas and not identified:
-        raise ConfigError(
-            "authenticationEnabled=true in a group of brokers needs tls.identities=required: its replicas do not sign "
-            "what they ask each other, their certificates say who they are (docs/identities)"
-        )
+        raise ConfigError(f"authenticationEnabled=true {_NEEDS_IDENTITIES}")
     config.secret = read_secret
+
+
+def read_acl_files(config: AccessConfig, home: str, warnings: list[str]) -> None:
+    """Read the files of ACL 1 where they are wanted.
+
+    :param home: rocketmqHome.
+    :param warnings: takes what a person should know.
+    :raises ConfigError: one is missing or wrong.
+    """
+    if config.acl_enable and config.authentication_enabled:
+        warnings.append(
+            "aclEnable has no effect beside authenticationEnabled, as in RocketMQ: the users of ACL 2 count; "
+            "migrateAuthFromV1Enabled=true makes users of the accounts of ACL 1"
+        )
+    for key, wanted in (
+        ("migrateAuthFromV1Enabled", config.migrate_auth_from_v1_enabled),
+        ("aclEnable", config.acl_enable and not config.authentication_enabled),
+    ):
+        if wanted:
+            try:
+                config.plain = AclFiles(config.acl_files, home)
+            except ConfigError as problem:
+                raise ConfigError(f"{key}=true: {problem}") from None
+            warnings += config.plain.warnings
+            return

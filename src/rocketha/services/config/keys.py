@@ -296,7 +296,7 @@ class BrokerConfig(Section):
         ours=True,
     )
     fast_port_enable: bool = flag(True, "Whether listenPort - 2 is listened on, for admin and slaves.", ours=True)
-    rocketmq_home: str = text("", "Shown to tools only.  Also from $ROCKETMQ_HOME.")
+    rocketmq_home: str = text("", "Shown to tools; the files of ACL 1 are below its conf/.  Also from $ROCKETMQ_HOME.")
     broker_permission: int = number(6, "4 read + 2 write.", low=0, high=7, live=True)
     default_topic_queue_nums: int = number(
         8, "Queues of a topic created by its first message.", low=1, high=1024, live=True

@@ -27,7 +27,7 @@ import attrs
 from rocketha.errors import ConfigError, RequestRefused
 from rocketha.protocols.endpoints import literal_host
 from rocketha.services.config import properties_file
-from rocketha.services.config.access import AccessConfig, check_access
+from rocketha.services.config.access import AccessConfig, check_access, read_acl_files
 from rocketha.services.config.checks import bare_address, bind_address, check_name, plugin_names
 from rocketha.services.config.controller import ControllerConfig, check_secret, complete_controller
 from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
@@ -190,19 +190,20 @@ def load_broker(
     _complete_broker(config, environment, host_name, warnings)
     fit_broker(config, texts.keys(), name, warnings)
     complete_replication(config, keys, texts.keys(), name, warnings)
-    _complete_access(config)
+    _complete_access(config, warnings)
     if not witness and keys.d_leger_self_id and keys.d_leger_self_id == keys.d_leger_witness:
         own = keys.d_leger_self_id
         raise ConfigError(f"{name}: dLegerSelfId={own} is refused, it is dLegerWitness: start twistd rocketha-witness")
     return Loaded(config, tuple(warnings))
 
 
-def _complete_access(config: BrokerConfig) -> None:
+def _complete_access(config: BrokerConfig, warnings: list[str]) -> None:
     access, secret = config.access, None
     if access.authentication_enabled and access.auth_secret_file:
         refuse_readable(access.auth_secret_file)
         secret = read_file(access.auth_secret_file)
     check_access(access, secret, not config.replication.alone, config.remoting.tls.identities == "required")
+    read_acl_files(access, config.rocketmq_home, warnings)
 
 
 def load_witness(

@@ -185,17 +185,11 @@ IGNORED: dict[str, str] = {
 }
 """Key to the reason why it has no effect."""
 
-_NO_ACL = (
-    "ACL 1 and its files are not read here, as in RocketMQ since 5.3.3, and running open where a file asks for it "
-    "would be worse than not running: use authenticationEnabled"
-)
 _NO_REPLICAS = "replication is classic or by controllers here, see docs/divergence.md"
 
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "enableSlaveActingMaster": (("false",), _NO_REPLICAS),
     "brokerConfigPaths": (("",), "a process is one broker: start one for each of these files"),
-    "aclEnable": (("false",), _NO_ACL),
-    "migrateAuthFromV1Enabled": (("false",), _NO_ACL),
     "storeType": (("default",), "only RocketMQ's file layout is supported, not RocksDB"),
     "configManagerVersion": (("V1", "v1"), "topics and offsets are kept in RocketMQ's JSON files, not in RocksDB"),
     "messageStorePlugIn": (("",), "Java classes cannot be loaded"),
