@@ -15,6 +15,8 @@ from rocketha.services.config.access import AccessConfig
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
 
+WALL_MS = 1_700_000_000_000
+
 
 class _Connection:
     peer = "10.1.2.3:9"
@@ -37,12 +39,12 @@ class UsersTests(SynchronousTestCase):
         policies = entry("Topic:a*", "Pub Sub"), entry("Group:g", "Sub"), entry("Topic:abc", "Pub", "Deny")
         policies += (entry("Cluster:c1", "Get", "Allow", "10.1.0.0/16"), entry("Cluster:c2", "Update"))
         self.accounts = accounts.grant("User:ann", policies)
-        self.now_ms = 0
+        self.now_ms, self.wall_ms = 0, WALL_MS
         self.users = self.make()
 
     def make(self, **keys: Any) -> Users:
         config = AccessConfig(**{"authentication_enabled": True, "authorization_enabled": True, **keys})
-        return Users(lambda: self.accounts, config, "c1", lambda: self.now_ms)
+        return Users(lambda: self.accounts, config, "c1", lambda: self.now_ms, lambda: self.wall_ms)
 
     def ask(self, code: int, user: str, secret: str, users: Users | None = None, **fields: str) -> str:
         """What is said; empty: it is let in."""

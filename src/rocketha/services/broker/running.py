@@ -112,7 +112,7 @@ class RunningBroker:
         self.replication = mode.replication(self._replication_context(opened))
         self.metadata = MetadataSync(self._tables_context())
         self.forwarding = Forwarding(
-            platform.dialer,
+            platform.dialer.unsigned,  # clients have signed it
             self.watch,
             self.state.identity.address,
             self.dispatcher.resume,
@@ -162,7 +162,10 @@ class RunningBroker:
         if log is None:
             return None
         cluster = self.state.identity.cluster_name
-        return Users(lambda: log.accounts, core.config.access, cluster, core.platform.now_ms)
+        platform = core.platform
+        users = Users(lambda: log.accounts, core.config.access, cluster, platform.now_ms, platform.wall_ms)
+        self.replication.role_changed.append(users.role_changed)
+        return users
 
     # --- what its features work with
 
