@@ -92,17 +92,6 @@ class ReplaysTests(unittest.TestCase):
         self.take(3)
         self.refused("began to serve", 4, self.now_ms - 1)
 
-    def test_passed_on(self) -> None:
-        """By a replica, which may have kept it over a switch: age and role do not count, and it is served once."""
-        signed_ms = self.now_ms
-        self.replays.begin(self.now_ms)
-        self.replays.take_passed_on("ann", stamp(1, signed_ms), self.now_ms)
-        self.now_ms += 1
-        self.take(2)
-        for number, time_ms in ((1, signed_ms), (2, self.now_ms)):
-            with self.assertRaisesRegex(Refused, "sent before"):
-                self.replays.take_passed_on("ann", stamp(number, time_ms), self.now_ms)
-
     def test_bounded(self) -> None:
         """Who fills it loses the oldest of his own; what was forgotten is refused, whoever brings it."""
         with mock.patch.object(replays, "REMEMBERED_MAX", 100):
@@ -116,8 +105,6 @@ class ReplaysTests(unittest.TestCase):
                 self.assertLessEqual(self.replays.count, 100)
             for number, time_ms in served:
                 self.refused("before", number, time_ms)
-            with self.assertRaises(Forgotten):
-                self.replays.take_passed_on("ann", stamp(*served[0]), self.now_ms)
             self.refused("sent before", 1, first_ms, "bob")
             self.take(2, first_ms, "bob")
 

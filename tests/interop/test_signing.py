@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import datetime
+import os
+import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
+
+from rocketha.access.signer import Credentials, Signer
+from rocketha.admin.pki import members
+from rocketha.services.process.platform import new_nonce
+from rocketha.services.tls.authority import Authority
 
 from .harness import InteropCase, JavaBroker, OurCluster, mqadmin, remoting
 from .harness.clients import scratch
 from .harness.pairs import ClassicPair
 from .harness.processes import wait_until
 from .harness.roles import NAMESRVS, our_environment
-from .test_access import ANN, ROOT, ask, config_file
-from .test_metadata import fill, tables
+from .test_access import ANN, GET_BROKER_CLUSTER_INFO, ROOT, ask, config_file
+from .test_identities import children
+from .test_metadata import fill, send_fields, tables
 
 INNER = ("inner", "inner-secret")
 TOPICS = 30
@@ -231,3 +242,61 @@ class Slave(InteropCase):
         found = tables(pair.slave)
         self.assertEqual(len(found["topics"]), TOPICS)
         self.assertEqual(found["offsets"]["zMade00004@zMade00001"]["0"], 2)
+
+
+class Group(InteropCase):
+    """Three replicas of ours, which pass on what a stale client sends: nothing is stored twice by that."""
+
+    def test_through_another_replica(self) -> None:
+        folder, pki = self.subfolder("cluster"), self.folder / "pki"
+        now = datetime.datetime.now(datetime.UTC)
+        authority = Authority.make(str(pki), "ours", now, 10)
+        for name, who in members("DefaultCluster", "broker-a", 3, 3).items():
+            authority.issue(name, ("127.0.0.1", "localhost"), who, now, 5)
+        self.addCleanup(setattr, remoting, "tls", None)
+        plain, operator = (ssl.create_default_context(cafile=str(pki / "ca.crt")) for _ in range(2))
+        operator.load_cert_chain(pki / "operator.crt", pki / "operator.key")
+        remoting.tls = operator
+        cluster = self.use(OurCluster(folder, brokers=3, controllers=3, tls=pki, config=config_file(folder)))
+        brokers = [f"127.0.0.1:{cluster.port + 10 * number}" for number in range(3)]
+        everybody = "in sync: broker-1, broker-2, broker-3"
+        wait_until("all replicas to be in sync", lambda: everybody in cluster.log_path.read_text(), 30)
+
+        def master() -> str:
+            table = remoting.loads(remoting.call(cluster.namesrv_address, GET_BROKER_CLUSTER_INFO).body)
+            return str(table["brokerAddrTable"]["broker-a"]["brokerAddrs"].get("0", ""))
+
+        def send(address: str, fields: dict[str, str]) -> int:
+            remoting.tls = plain  # a client's: no identity
+            try:
+                return remoting.call(address, 310, fields, b"body", timeout_s=10).code
+            finally:
+                remoting.tls = operator
+
+        def fresh() -> dict[str, str]:
+            return signer.sign(310, send_fields("okTopic", ""), b"body")
+
+        def stored(address: str) -> int:
+            return int(ask(address, 30, {"topic": "okTopic", "queueId": "0"}).fields["offset"])
+
+        signer = Signer(Credentials(*ROOT), lambda: time.time_ns() // 1_000_000, new_nonce)
+        first = wait_until("a master", master, 30)
+        one, other = (address for address in brokers if address != first)
+        direct, passed_on = fresh(), fresh()
+        self.assertEqual(send(first, direct), 0)
+        self.assertEqual(send(one, passed_on), 0)
+        for address in (one, other, first):
+            for frame in (direct, passed_on):
+                self.assertEqual(send(address, frame), 16)
+        self.assertEqual(stored(first), 2)
+        port = first.rsplit(":", 1)[1]
+        (pid,) = (pid for pid, words in children(cluster.pid) if f"listenPort={port}" in words)
+        os.kill(pid, signal.SIGKILL)
+        wait_until("another master", lambda: send(one, fresh()) == 0 and master() in (one, other), 30)
+        for address in (one, other):
+            for frame in (direct, passed_on):
+                self.assertIn(send(address, frame), (2, 16))
+        there = master()
+        before = stored(there)
+        self.assertEqual(send(other if there == one else one, fresh()), 0)
+        self.assertEqual(stored(there), before + 1)

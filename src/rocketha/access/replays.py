@@ -87,13 +87,6 @@ class Replays:
             raise Refused(f"signed {abs(late_ms) / 1000:.1f} s {what} the time of this broker: check both clocks.")
         if stamp.time_ms <= self._began_ms:
             raise Forgotten("signed before this broker began to serve: sign it again.")
-        self.take_passed_on(user, stamp, now_ms)
-
-    def take_passed_on(self, user: str, stamp: Stamp, now_ms: int) -> None:
-        """The same of one that another replica has judged; it may have kept it for a moment, while there was no master.
-
-        :raises Refused: as for :meth:`take`.
-        """
         before_ms = now_ms - self._window_ms
         seen = self._users.get(user)
         if seen is None:

@@ -129,23 +129,26 @@ class Users:
         try:
             stamp = Stamp.read(message)
             stamp.check(command.code, command.fields)
-            self._replays.take(user.name, stamp, self._wall_ms())
-        except Forgotten as problem:
-            raise RequestRefused(ResponseCode.SYSTEM_BUSY, str(problem)) from None
+            self._take(user.name, stamp)
         except Refused as problem:
             return str(problem)
         return ""
 
+    def _take(self, name: str, stamp: Stamp) -> None:
+        try:
+            self._replays.take(name, stamp, self._wall_ms())
+        except Forgotten as problem:
+            raise RequestRefused(ResponseCode.SYSTEM_BUSY, str(problem)) from None
+
     def passed_on(self, command: Command) -> None:
         """A replica has judged this request; only the one that serves it knows whether it has served it before.
 
-        :raises RequestRefused: it has.
+        :raises RequestRefused: it has, or may have, or one before it.
         """
         text = command.fields.get(FIELD)
         if text is not None and command.code not in self._unsigned:  # of these nobody has judged the signature
             try:
-                stamp = Stamp.read(text.encode("utf-8", "replace"))
-                self._replays.take_passed_on(command.fields.get(ACCESS_KEY, ""), stamp, self._wall_ms())
+                self._take(command.fields.get(ACCESS_KEY, ""), Stamp.read(text.encode("utf-8", "replace")))
             except Refused as problem:
                 raise refused(str(problem)) from None
 
