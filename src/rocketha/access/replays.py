@@ -21,7 +21,7 @@ AHEAD_MS = 10_000
 """How far a client's clock may be ahead: less than behind, for what such a client signed before a start or a switch can
 be served again for so long after it."""
 REMEMBERED_MAX = 100_000
-"""Requests of all users; about 150 bytes each."""
+"""Requests of all users; about 100 bytes each."""
 LOST_PART = 4
 
 
