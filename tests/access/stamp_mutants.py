@@ -49,7 +49,8 @@ MUTANTS = (
         "what was forgotten of who is gone is served", REPLAYS, "max(seen.until_ms, self._until_ms)", "seen.until_ms"
     ),
     Mutant("too early forgotten", REPLAYS, "before_ms = now_ms - self._window_ms", "before_ms = now_ms"),
-    Mutant("never forgotten", REPLAYS, "or line[0] >> 8 * NONCE_BYTES < before_ms", ""),
+    Mutant("never forgotten", REPLAYS, "line[0] >> 8 * NONCE_BYTES < before_ms", "before_ms == float('inf')"),
+    Mutant("all is forgotten at once", REPLAYS, "FORGOTTEN_AT_ONCE = 16", "FORGOTTEN_AT_ONCE = 1000"),
     Mutant(
         "users share a memory",
         REPLAYS,

@@ -7,7 +7,7 @@ from unittest import mock
 
 from rocketha.access import replays
 from rocketha.access.policies import Refused
-from rocketha.access.replays import AHEAD_MS, Forgotten, Replays
+from rocketha.access.replays import AHEAD_MS, FORGOTTEN_AT_ONCE, Forgotten, Replays
 from rocketha.access.stamp import NONCE_BYTES, Stamp
 
 BEGAN_MS = 1_700_000_000_000
@@ -116,6 +116,21 @@ class ReplaysTests(unittest.TestCase):
             self.take(1, self.now_ms - WINDOW_MS, "bob")
             self.take(2, self.now_ms, "bob")
             self.refused("sign it again", 501, self.now_ms)
+
+    def test_little_work_at_once(self) -> None:
+        """Where many expire together, each request that comes forgets some of them."""
+        signed_ms = self.now_ms
+        for number in range(100):
+            self.take(number)
+        self.now_ms += WINDOW_MS + 1
+        counts = []
+        for number in range(100):
+            self.take(number)
+            counts.append(self.replays.count)
+        self.assertEqual(counts[:2], [100 - FORGOTTEN_AT_ONCE + 1, 100 - 2 * FORGOTTEN_AT_ONCE + 2])
+        self.assertEqual(counts[-1], 100)
+        for number in range(100):
+            self.refused("before", number, signed_ms)
 
     def test_many_users(self) -> None:
         """Those of whom nothing is remembered take no memory, and what they sent is refused."""

@@ -21,6 +21,7 @@ from rocketha.services.tls.authority import Authority
 
 from .harness import InteropCase, JavaBroker, OurCluster, mqadmin, remoting
 from .harness.clients import scratch
+from .harness.controllers import ReplicaGroup
 from .harness.pairs import ClassicPair
 from .harness.processes import wait_until
 from .harness.roles import NAMESRVS, our_environment
@@ -300,3 +301,22 @@ class Group(InteropCase):
         before = stored(there)
         self.assertEqual(send(other if there == one else one, fresh()), 0)
         self.assertEqual(stored(there), before + 1)
+
+
+class Elected(InteropCase):
+    """A replica of ours beside a Java master that demands users, under Java's controllers and nameserver."""
+
+    def test_a_master_of_ours(self) -> None:
+        self.addCleanup(setattr, remoting, "user", None)
+        remoting.user = ROOT
+        group = ReplicaGroup("java", self.subfolder("group"), count=2, controllers=1, kinds=("java", "ours"))
+        javas, ours = group.brokers
+        javas.extra |= {**JAVA_USERS, **inner(INNER)}
+        ours.extra |= inner(INNER)
+        for process in group.processes:
+            self.use(process, start=False)
+        group.start(first=True)
+        fill(javas, TOPICS)
+        wait_until("the master's tables", lambda: tables(ours) == tables(javas), PATIENCE_S)
+        javas.kill()
+        wait_until("ours to be master", ours.masterships, PATIENCE_S)

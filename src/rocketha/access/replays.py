@@ -22,7 +22,10 @@ AHEAD_MS = 10_000
 be served again for so long after it."""
 REMEMBERED_MAX = 100_000
 """Requests of all users; about 100 bytes each."""
-LOST_PART = 4
+LOST_PART = 64
+"""Of who has most in it, one in so many is lost when it is full."""
+FORGOTTEN_AT_ONCE = 16
+"""With each request that comes; so many expire at once where there were many, and none for a while."""
 
 
 class Forgotten(Refused):
@@ -46,10 +49,10 @@ class _Seen:
         self.keys.add(key)
         heapq.heappush(self.line, key)
 
-    def forget(self, most: int, before_ms: int) -> int:
-        """The oldest, as long as they were signed before some time, or are more than so many; how many that were."""
+    def forget(self, most: int, before_ms: float = float("inf")) -> int:
+        """The oldest that were signed before some time, at most so many; how many that were."""
         line, count = self.line, 0
-        while line and (len(line) > most or line[0] >> 8 * NONCE_BYTES < before_ms):
+        while count < most and line and line[0] >> 8 * NONCE_BYTES < before_ms:
             key = heapq.heappop(line)
             self.keys.discard(key)
             self.until_ms = key >> 8 * NONCE_BYTES
@@ -91,7 +94,7 @@ class Replays:
         seen = self._users.get(user)
         if seen is None:
             seen = self._users[user] = _Seen()
-        self.count -= seen.forget(REMEMBERED_MAX, before_ms)
+        self.count -= seen.forget(FORGOTTEN_AT_ONCE, before_ms)
         if stamp.time_ms <= max(seen.until_ms, self._until_ms):
             raise Forgotten("signed before requests that are remembered here: sign it again.")
         key = stamp.time_ms << 8 * NONCE_BYTES | int.from_bytes(stamp.nonce)
@@ -104,9 +107,9 @@ class Replays:
 
     def _make_room(self, before_ms: int) -> None:
         for seen in self._users.values():
-            self.count -= seen.forget(REMEMBERED_MAX, before_ms)
+            self.count -= seen.forget(FORGOTTEN_AT_ONCE, before_ms)
         for name in [name for name, seen in self._users.items() if not seen.line]:
             self._until_ms = max(self._until_ms, self._users.pop(name).until_ms)
         most = max(self._users.values(), key=lambda seen: len(seen.line))
         if self.count > REMEMBERED_MAX:
-            self.count -= most.forget(len(most.line) - 1 - len(most.line) // LOST_PART, before_ms)
+            self.count -= most.forget(1 + len(most.line) // LOST_PART)
