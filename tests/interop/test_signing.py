@@ -289,7 +289,9 @@ class Group(InteropCase):
         for address in (one, other, first):
             for frame in (direct, passed_on):
                 self.assertEqual(send(address, frame), 16)
-        self.assertEqual(stored(first), 2)
+        unseen = fresh()  # by the other two
+        self.assertEqual(send(first, unseen), 0)
+        self.assertEqual(stored(first), 3)
         port = first.rsplit(":", 1)[1]
         (pid,) = (pid for pid, words in children(cluster.pid) if f"listenPort={port}" in words)
         os.kill(pid, signal.SIGKILL)
@@ -297,6 +299,8 @@ class Group(InteropCase):
         for address in (one, other):
             for frame in (direct, passed_on):
                 self.assertIn(send(address, frame), (2, 16))
+        for address in (one, other):
+            self.assertEqual(send(address, unseen), 2)
         there = master()
         before = stored(there)
         self.assertEqual(send(other if there == one else one, fresh()), 0)
