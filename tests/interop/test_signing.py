@@ -21,8 +21,9 @@ from rocketha.services.tls.authority import Authority
 
 from .harness import InteropCase, JavaBroker, OurCluster, mqadmin, remoting
 from .harness.clients import scratch
-from .harness.controllers import ReplicaGroup
-from .harness.pairs import ClassicPair
+from .harness.controllers import GROUP, ReplicaGroup
+from .harness.learners import OurLearner
+from .harness.pairs import ClassicPair, await_equal
 from .harness.processes import wait_until
 from .harness.roles import NAMESRVS, our_environment
 from .test_access import ANN, GET_BROKER_CLUSTER_INFO, ROOT, ask, config_file
@@ -243,6 +244,11 @@ class Slave(InteropCase):
         found = tables(pair.slave)
         self.assertEqual(len(found["topics"]), TOPICS)
         self.assertEqual(found["offsets"]["zMade00004@zMade00001"]["0"], 2)
+        folder = self.subfolder("learner")
+        learner = self.use(OurLearner(folder, pair.namesrv.address, GROUP, extra=inner(INNER)))
+        learner.await_exported(await_equal([pair.master]))
+        path = folder / "store" / "config" / "consumerOffset.json"
+        self.assertIn("zMade00004@zMade00001", path.read_text())
 
 
 class Group(InteropCase):
