@@ -2,7 +2,8 @@
 
 Pure.  What is signed are the values of the header fields, ordered by their names as Java compares texts (by UTF-16 code
 units), joined with nothing between them, and the body.  Not signed are the request code, the names, where one value
-ends and the next begins, and the time: whoever captures a request can send it again, so use TLS.
+ends and the next begins, and the time: whoever captures a request can send it again, so use TLS.  Our own clients sign
+these too (:mod:`rocketha.access.stamp`).
 
 Java: ``AclUtils``, ``AclSigner``, ``DefaultAuthenticationContextBuilder``.
 """
@@ -40,16 +41,19 @@ def sign(secret: str, message: bytes) -> str:
     return base64.b64encode(made).decode("ascii")
 
 
-def is_signed(secret: str, fields: Mapping[str, str], body: bytes, version: int) -> bool:
-    """Whether a request has the signature of who knows this secret; takes the same time for all that have not.
+def proven(secret: str, fields: Mapping[str, str], body: bytes, version: int) -> bytes | None:
+    """What a request was signed over, by who knows this secret; takes the same time for all who do not.
 
     :param version: of the client.
+    :return: None: it is not signed so.
     """
     given = fields.get(SIGNATURE, "").encode("utf-8", "replace")
     if version < VERSION_SIGNS_QUERY and UNIQUE_KEY_QUERY in fields:
         fields = {name: value for name, value in fields.items() if name != UNIQUE_KEY_QUERY}
-    found = hmac.compare_digest(sign(secret, signed(fields, body)).encode(), given)
+    message = signed(fields, body)
+    found = hmac.compare_digest(sign(secret, message).encode(), given)
     if not found and "" in fields.values():
         # In the binary header Java reads an empty value as null, and signs the word.
-        found = hmac.compare_digest(sign(secret, signed(fields, body, "null")).encode(), given)
-    return found
+        message = signed(fields, body, "null")
+        found = hmac.compare_digest(sign(secret, message).encode(), given)
+    return message if found else None

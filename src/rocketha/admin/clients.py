@@ -18,7 +18,7 @@ from typing import Any
 from rocketha.admin.cli import add_nameserver_argument, nameservers
 from rocketha.admin.client import NETWORK_ERRORS, Client, RequestFailed, plain
 from rocketha.admin.main_loop import Interrupted, run_coroutine
-from rocketha.admin.secure import add_tls_argument, dialer_of
+from rocketha.admin.secure import add_connection_arguments, dialer_of
 from rocketha.errors import ConfigError, RemoteProtocolError
 from rocketha.observe.logging import one_line
 from rocketha.wire import json_dialect
@@ -32,7 +32,7 @@ FIRST_REGULAR, LAST_REGULAR = 212, 611
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags."""
-    add_tls_argument(parser)
+    add_connection_arguments(parser)
     add_nameserver_argument(parser)
     parser.add_argument(
         "-b",

@@ -18,7 +18,7 @@ from twisted.internet.task import deferLater
 from rocketha.admin.cli import nameservers
 from rocketha.admin.client import NETWORK_ERRORS, NoRoute, RequestFailed, plain
 from rocketha.admin.main_loop import Interrupted, run_coroutine
-from rocketha.admin.secure import add_tls_argument, dialer_of
+from rocketha.admin.secure import add_connection_arguments, dialer_of
 from rocketha.errors import ConfigError, RockethaError
 from rocketha.protocols.endpoints import Dialer, parse_peers
 from rocketha.protocols.remoting_client import RemotingClient
@@ -34,7 +34,7 @@ CHANGE_TIMEOUT_S = 30.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags and actions."""
-    add_tls_argument(parser)
+    add_connection_arguments(parser)
     parser.add_argument(
         "-a",
         "--controllers",

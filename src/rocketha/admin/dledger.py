@@ -20,7 +20,7 @@ from twisted.internet.task import deferLater
 
 from rocketha.admin.client import NETWORK_ERRORS, NoRoute, RequestFailed, plain
 from rocketha.admin.main_loop import Interrupted, run_coroutine
-from rocketha.admin.secure import add_tls_argument, dialer_of
+from rocketha.admin.secure import add_connection_arguments, dialer_of
 from rocketha.errors import RemoteProtocolError, RockethaError
 from rocketha.protocols.endpoints import parse_peers
 from rocketha.protocols.remoting_client import RemotingClient
@@ -203,7 +203,7 @@ def reason(code: int) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags and actions."""
-    add_tls_argument(parser)
+    add_connection_arguments(parser)
     parser.add_argument("-g", "--group", required=True, metavar="NAME", help="dLegerGroup")
     parser.add_argument("-p", "--peers", required=True, metavar="ID-HOST:PORT;...", help="dLegerPeers")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)

@@ -17,7 +17,7 @@ from rocketha.admin.client import Client
 from rocketha.admin.consumer import Consumer
 from rocketha.admin.main_loop import Interrupted, run_coroutine
 from rocketha.admin.received import Received
-from rocketha.admin.secure import add_tls_argument, dialer_of
+from rocketha.admin.secure import add_connection_arguments, dialer_of
 from rocketha.admin.subscription import Subscription
 from rocketha.errors import ConfigError
 from rocketha.wire import properties
@@ -25,7 +25,7 @@ from rocketha.wire import properties
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags."""
-    add_tls_argument(parser)
+    add_connection_arguments(parser)
     add_nameserver_argument(parser)
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument("--group", help="share the queues with this consumer group and commit offsets; else read all")

@@ -12,7 +12,7 @@ from rocketha.admin.cli import add_nameserver_argument, nameservers
 from rocketha.admin.client import Client
 from rocketha.admin.main_loop import Interrupted, run_coroutine
 from rocketha.admin.producer import BODY_BYTES_MAX, Message, Producer, Sent
-from rocketha.admin.secure import add_tls_argument, dialer_of
+from rocketha.admin.secure import add_connection_arguments, dialer_of
 from rocketha.errors import ConfigError
 from rocketha.wire import properties
 
@@ -21,7 +21,7 @@ BATCH_BYTES_MAX = BODY_BYTES_MAX - 64 * 1024
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags."""
-    add_tls_argument(parser)
+    add_connection_arguments(parser)
     add_nameserver_argument(parser)
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument("bodies", metavar="BODY", nargs="*", help="one message each; none: one per line of stdin")

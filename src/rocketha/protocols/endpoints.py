@@ -13,6 +13,7 @@ import attrs
 from twisted.internet import error
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
 
+from rocketha.access.signer import Signer
 from rocketha.addresses import address_of
 from rocketha.errors import ConfigError
 
@@ -54,10 +55,17 @@ class Dialer:
 
     :ivar reactor: makes them, and keeps the time of whoever uses them.
     :ivar connects: a reactor, ``host:port`` and how long it may take to an endpoint; raises as :func:`client_endpoint`.
+    :ivar signer: signs requests on them; None: they are not signed.
     """
 
     reactor: Any
     connects: Callable[[Any, str, float], Any] = client_endpoint
+    signer: Signer | None = None
+
+    @property
+    def unsigned(self) -> Dialer:
+        """The same, for requests that have a signature."""
+        return attrs.evolve(self, signer=None)
 
     def endpoint(self, address: str, timeout_s: float) -> Any:
         """What connects to ``host:port``.

@@ -46,7 +46,7 @@ class PeerConnections:
     ) -> None:
         self._dialer = dialer
         self._ended = ended
-        self._factory = RemotingFactory(self, dialer.reactor, limits or Limits(), server=False)
+        self._factory = RemotingFactory(self, dialer.reactor, limits or Limits(), server=False, signer=dialer.signer)
         self._pool: dict[str, RemotingProtocol] = {}
         self._waiting: dict[str, list[defer.Deferred[RemotingProtocol]]] = {}
         self._attempts: set[defer.Deferred[Any]] = set()

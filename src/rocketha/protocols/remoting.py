@@ -30,6 +30,7 @@ from twisted.internet.protocol import Protocol, ServerFactory, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from rocketha.access.signer import Signer
 from rocketha.errors import Ignored, RemoteProtocolError, RequestRefused
 from rocketha.observe.logging import lasting, make_logger
 from rocketha.observe.refusals import NAMELESS, Ended, Refusals, Refused
@@ -369,7 +370,7 @@ class RemotingProtocol(Protocol):
 
     def notify(self, code: int, fields: Mapping[str, str] | None = None, body: bytes = b"") -> None:
         """A oneway request to the peer."""
-        command = make_request(code, fields, body, oneway=True)
+        command = make_request(code, self._signed(code, fields, body), body, oneway=True)
         command.opaque = self._next_opaque()
         self.write(encode(command))
 
@@ -384,7 +385,7 @@ class RemotingProtocol(Protocol):
         """
         if self._closed:
             return defer.fail(error.ConnectionDone(f"the connection to {self.peer} is closed"))
-        command = make_request(code, fields, body)
+        command = make_request(code, self._signed(code, fields, body), body)
         opaque = command.opaque = self._next_opaque()
         try:
             frame = encode(command)  # before anything waits for its answer
@@ -395,6 +396,10 @@ class RemotingProtocol(Protocol):
         self._pending[opaque] = _Pending(result, timeout)
         self.write(frame)
         return result
+
+    def _signed(self, code: int, fields: Mapping[str, str] | None, body: bytes) -> Mapping[str, str] | None:
+        signer = self.factory.signer
+        return fields if signer is None else signer.sign(code, fields, body)
 
     def _next_opaque(self) -> int:
         self._opaque = 0 if self._opaque >= OPAQUE_MAX else self._opaque + 1
@@ -527,6 +532,7 @@ class RemotingFactory(ServerFactory):
     :param clock: for the sweep and request timeouts.
     :param server: whether peers connect to us (then the connection and first-frame limits apply).
     :param parts: what it shares with the other ports of its server.
+    :param signer: signs our requests; None: they are not signed.
     """
 
     noisy = False
@@ -538,11 +544,13 @@ class RemotingFactory(ServerFactory):
         limits: Limits | None = None,
         server: bool = True,
         parts: ServerParts | None = None,
+        signer: Signer | None = None,
     ) -> None:
         parts = parts or ServerParts()
         self.service, self.clock = service, clock
         self.limits = limits or Limits()
         self.server = server
+        self.signer = signer
         self.turn = parts.turn
         self.refusals = parts.refusals or Refusals("server" if server else "client", clock.seconds)
         self.log = make_logger()

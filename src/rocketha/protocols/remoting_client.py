@@ -57,7 +57,9 @@ class RemotingClient:
 
     def __init__(self, dialer: Dialer, service: Any | None = None, limits: Limits | None = None) -> None:
         self._dialer = dialer
-        self._factory = RemotingFactory(service or NoService(), dialer.reactor, limits or CLIENT_LIMITS, server=False)
+        self._factory = RemotingFactory(
+            service or NoService(), dialer.reactor, limits or CLIENT_LIMITS, server=False, signer=dialer.signer
+        )
         self._connections: dict[str, RemotingProtocol] = {}
         self._connecting: dict[str, list[defer.Deferred[RemotingProtocol]]] = {}
         self._attempts: dict[str, defer.Deferred[Any]] = {}

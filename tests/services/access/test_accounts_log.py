@@ -12,6 +12,7 @@ import attrs
 
 from rocketha.access.accounts import TOPIC, Accounts, User
 from rocketha.access.signature import sign, signed
+from rocketha.access.signer import Credentials
 from rocketha.errors import ConfigError, RemoteProtocolError
 from rocketha.services.access.accounts_log import FILE, Version
 from rocketha.services.access.vault import MAGIC, Vault
@@ -388,3 +389,7 @@ class ConfigTests(BrokerCase):
         ):
             config = load_broker((on + whole + user + more).encode(), environment={"HOME": "/home"}).config
             self.assertNotIn(b"password", describe(config))
+        self.assertEqual(config.access.credentials, Credentials("a", "b"))
+        self.assertIsNone(load_broker(b"", environment={"HOME": "/home"}).config.access.credentials)
+        self.refused("signedTimeRequired=some", "none or super or all")
+        self.refused("signedTimeWindow=0", "1 to 3600")

@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rocketha.access.askers import ANYBODY, Askers
 from rocketha.access.identity import Identity, Part
 from rocketha.access.trusted import parse
+from rocketha.broker.routes import ROUTES as BROKER_ROUTES
 from rocketha.controller.routes import ROUTES
 from rocketha.errors import RequestRefused
 from rocketha.services.access.guard import guarded
@@ -50,6 +51,22 @@ class _Connection:
     def __init__(self, *shown: Identity, host: str = "10.0.0.3") -> None:
         self.transport = shown
         self.proven_host = host
+
+
+class _Users:
+    """Notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.refuses = False
+
+    def judge(self, connection: Any, command: Command, route: Any) -> None:
+        self.asked.append("judged")
+
+    def passed_on(self, command: Command) -> None:
+        self.asked.append("passed on")
+        if self.refuses:
+            raise RequestRefused(ResponseCode.NO_PERMISSION, "this request was sent before.")
 
 
 class GuardTests(SynchronousTestCase):
@@ -116,6 +133,24 @@ class GuardTests(SynchronousTestCase):
         self.guard.disconnected(_Connection(), "gone")
         self.guard.turn_ended()
         self.assertEqual(self.service.heard, ["connected", "gone", "ended"])
+
+    def test_what_a_replica_passes_on(self) -> None:
+        """It has judged it; whether it was served before is seen here."""
+        users = _Users()
+        own = Identity("c", Part.BROKER, "broker-a", 2)
+        askers = Askers(lambda transport: transport, (own,), {})
+        guard: Any = guarded(self.service, askers, BROKER_ROUTES, users)
+        send, heard = request(RequestCode.SEND_MESSAGE_V2, {"b": "T"}), RequestCode.SEND_MESSAGE_V2
+        guard.request(_Connection(BROKER), send)
+        self.assertEqual((users.asked, self.service.heard), (["passed on"], [heard]))
+        stranger = _Connection()
+        stranger.id = 2
+        guard.request(stranger, send)
+        self.assertEqual((users.asked, self.service.heard), (["passed on", "judged"], [heard, heard]))
+        users.refuses = True
+        with self.assertRaises(RequestRefused):
+            guard.request(_Connection(BROKER), send)
+        self.assertEqual(self.service.heard, [heard, heard])
 
     def test_nothing_where_nothing_is_demanded(self) -> None:
         self.assertIs(guarded(self.service, ANYBODY, ROUTES), self.service)

@@ -8,12 +8,17 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.access.accounts import TOPIC, Accounts
 from rocketha.access.signature import sign, signed
+from rocketha.access.signer import Credentials, Signer
+from rocketha.access.stamp import FIELD, NONCE_BYTES
+from rocketha.broker.role import Role
 from rocketha.broker.routes import ROUTES
 from rocketha.errors import RequestRefused
 from rocketha.services.access.users import FAILURES_AT_ONCE, FAILURES_EACH_MS, Users
 from rocketha.services.config.access import AccessConfig
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
+
+WALL_MS = 1_700_000_000_000
 
 
 class _Connection:
@@ -26,7 +31,7 @@ def entry(resource: str, actions: str, decision: str = "Allow", *sources: str) -
     return {"entries": [row]}
 
 
-class UsersTests(SynchronousTestCase):
+class UsersCase(SynchronousTestCase):
     """Of a broker with users of each kind."""
 
     def setUp(self) -> None:
@@ -37,12 +42,12 @@ class UsersTests(SynchronousTestCase):
         policies = entry("Topic:a*", "Pub Sub"), entry("Group:g", "Sub"), entry("Topic:abc", "Pub", "Deny")
         policies += (entry("Cluster:c1", "Get", "Allow", "10.1.0.0/16"), entry("Cluster:c2", "Update"))
         self.accounts = accounts.grant("User:ann", policies)
-        self.now_ms = 0
+        self.now_ms, self.wall_ms = 0, WALL_MS
         self.users = self.make()
 
     def make(self, **keys: Any) -> Users:
         config = AccessConfig(**{"authentication_enabled": True, "authorization_enabled": True, **keys})
-        return Users(lambda: self.accounts, config, "c1", lambda: self.now_ms)
+        return Users(lambda: self.accounts, config, "c1", lambda: self.now_ms, lambda: self.wall_ms)
 
     def ask(self, code: int, user: str, secret: str, users: Users | None = None, **fields: str) -> str:
         """What is said; empty: it is let in."""
@@ -56,6 +61,10 @@ class UsersTests(SynchronousTestCase):
             self.assertEqual(refusal.code, ResponseCode.NO_PERMISSION)
             return str(refusal.remark)
         return ""
+
+
+class UsersTests(UsersCase):
+    """Who signs as every client of RocketMQ does."""
 
     def test_logging_in(self) -> None:
         code = RequestCode.GET_MAX_OFFSET
@@ -151,3 +160,80 @@ class UsersTests(SynchronousTestCase):
         for users in (self.users, self.make(authorization_enabled=False)):
             for code, field in ((RequestCode.SEND_MESSAGE_V2, "b"), (RequestCode.SEND_MESSAGE, "topic")):
                 self.assertIn("the broker's own", self.ask(code, "root", "rootsecret", users, **{field: TOPIC}))
+
+
+class StampedTests(UsersCase):
+    """What these users' clients stamp; what they do not is as ever."""
+
+    def stamped(self, number: int = 1, time_ms: int | None = None) -> Command:
+        signer = Signer(
+            Credentials("ann", "annsecret"),
+            lambda: self.wall_ms if time_ms is None else time_ms,
+            lambda: number.to_bytes(NONCE_BYTES),
+        )
+        code = RequestCode.GET_MAX_OFFSET
+        return Command(code, fields=signer.sign(code, {"topic": "a1"}, b""))
+
+    def judge(self, command: Command) -> str:
+        connection: Any = _Connection()
+        try:
+            self.users.judge(connection, command, ROUTES[command.code])
+        except RequestRefused as refusal:
+            return f"{int(refusal.code)} {refusal.remark}"
+        return ""
+
+    def pass_on(self, command: Command) -> str:
+        try:
+            self.users.passed_on(command)
+        except RequestRefused as refusal:
+            return f"{int(refusal.code)} {refusal.remark}"
+        return ""
+
+    def test_a_new_master(self) -> None:
+        """It does not know what the one before served, and says so in a way after which clients sign again."""
+        self.wall_ms += 1000
+        before = self.stamped()
+        self.users.role_changed(Role.SLAVE)
+        self.assertEqual(self.judge(before), "")
+        self.users.role_changed(Role.MASTER)
+        self.assertEqual(self.judge(self.stamped(2)), "2 signed before this broker began to serve: sign it again.")
+        self.wall_ms += 1
+        self.assertEqual(self.judge(self.stamped(2)), "")
+
+    def test_passed_on(self) -> None:
+        """Through another replica nothing is served a second time either, by whichever master."""
+        self.wall_ms += 1000
+        first, second = self.stamped(1), self.stamped(2)
+        self.assertEqual(self.judge(first), "")
+        self.assertEqual(self.pass_on(second), "")
+        for again in (first, second):
+            self.assertEqual(self.pass_on(again), "16 this request was sent before.")
+        self.assertEqual(self.judge(second), "16 this request was sent before.")
+        self.users.role_changed(Role.MASTER)
+        self.assertEqual(self.pass_on(self.stamped(3)), "2 signed before this broker began to serve: sign it again.")
+        self.assertEqual(self.pass_on(Command(RequestCode.GET_MAX_OFFSET, fields={"topic": "a1"})), "")
+        bad = Command(RequestCode.GET_MAX_OFFSET, fields={FIELD: "\ud800"})
+        self.assertEqual(self.pass_on(bad), "16 the stamp cannot be read.")
+
+    def test_passed_on_unsigned(self) -> None:
+        """Of a code that everybody may ask no replica has seen who sent it: nobody uses up another's nonces by that."""
+        self.wall_ms += 1000
+        self.users = self.make(authentication_whitelist=str(int(RequestCode.GET_MAX_OFFSET)))
+        for _ in range(2):
+            self.assertEqual(self.pass_on(self.stamped()), "")
+
+    def test_replaying_is_guessing(self) -> None:
+        """It is limited as failed logins are."""
+        self.wall_ms += 1000
+        command = self.stamped()
+        self.assertEqual(self.judge(command), "")
+        for _ in range(FAILURES_AT_ONCE):
+            self.assertEqual(self.judge(command), "16 this request was sent before.")
+        self.assertIn("too many logins", self.judge(command))
+
+    def test_a_failure_of_ours_is_none_of_theirs(self) -> None:
+        """What is to be signed again does not count as a failed login."""
+        for _ in range(2 * FAILURES_AT_ONCE):
+            self.assertIn("2 signed before", self.judge(self.stamped()))
+        self.wall_ms += 1
+        self.assertEqual(self.judge(self.stamped()), "")

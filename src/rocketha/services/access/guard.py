@@ -33,6 +33,12 @@ class Judge(Protocol):
         :raises RequestRefused: it is not.
         """
 
+    def passed_on(self, command: Command) -> None:
+        """Let in what a replica has judged.
+
+        :raises RequestRefused: it was served before.
+        """
+
 
 def guarded(
     service: RequestService, askers: Askers, routes: Mapping[int, Route], users: Judge | None = None
@@ -77,8 +83,11 @@ class Guard:
         if route is not None:
             if route.claims is not None and self._askers.known:
                 self._judge(connection, command, route, route.claims)
-            elif self._users is not None and not (self._askers.known and self._is_replica(connection)):
-                self._users.judge(connection, command, route)
+            elif self._users is not None:
+                if self._askers.known and self._is_replica(connection):
+                    self._users.passed_on(command)
+                else:
+                    self._users.judge(connection, command, route)
         return self._service.request(connection, command)
 
     def _is_replica(self, connection: RemotingProtocol) -> bool:

@@ -1,4 +1,4 @@
-"""Judges clients: who signed a request, and whether he may do what it asks.
+"""Judges clients: who signed a request, whether it was served before, and whether he may do what it asks.
 
 Theory of operation.  Where the users come from is all that tells ACL 2 from ACL 1: from the group's log, or from files
 (:mod:`rocketha.access.plain_acl`).  In ACL 1 clients at some addresses need no signature, and may send and consume
@@ -12,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rocketha.access.accounts import TOPIC, WORD_CHARACTERS_MAX, Accounts, User
-from rocketha.access.policies import Decision, Kind, Need, decide
+from rocketha.access.policies import Decision, Kind, Need, Refused, decide
+from rocketha.access.replays import Forgotten, Replays
 from rocketha.access.routes import Asker
-from rocketha.access.signature import ACCESS_KEY, is_signed
+from rocketha.access.signature import ACCESS_KEY, proven
+from rocketha.access.stamp import FIELD, MARK, Stamp
+from rocketha.broker.role import Role
 from rocketha.broker.routes import BrokerRoute
 from rocketha.broker.routes import Kind as RequestKind
 from rocketha.errors import RequestRefused
@@ -49,6 +52,8 @@ class Users:
 
     :param accounts: the present ones.
     :param cluster: this broker's.
+    :param now_ms: of the steady clock.
+    :param wall_ms: ms since 1970.
     :param lets_in: changes only with the accounts; None: all clients need a signature.
     """
 
@@ -58,12 +63,16 @@ class Users:
         keys: AccessConfig,
         cluster: str,
         now_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
         lets_in: LetsIn | None = None,
     ) -> None:
         self._accounts = accounts
         self._cluster = cluster
         self._now_ms = now_ms
+        self._wall_ms = wall_ms
         self._lets_in = lets_in
+        self._replays = Replays(keys.signed_time_window * 1000, wall_ms())
+        self._required = keys.signed_time_required
         self._authorizes = keys.authorizes
         self._unsigned, self._free = keys.unsigned_codes, keys.free_codes
         self._failures = Rates(FAILURES_AT_ONCE, FAILURES_EACH_MS)
@@ -120,12 +129,54 @@ class Users:
             problem = f"User:{name[:255]} is not found."
         elif not user.enabled:
             problem = f"User:{name} is disabled."
-        elif not is_signed(user.password, command.fields, command.body, command.version):
-            problem = "check signature failed."
         else:
-            return user
+            message = proven(user.password, command.fields, command.body, command.version)
+            problem = "check signature failed." if message is None else self._stamped(user, command, message)
+            if not problem:
+                return user
         self._failures.take(who, now_ms)
         raise refused(problem)
+
+    def _stamped(self, user: User, command: Command, message: bytes) -> str:
+        """Why a request with a good signature is not let in; empty: it is.
+
+        :param message: what was signed.
+        :raises RequestRefused: 2, signed again it may be.
+        """
+        if not message.startswith(MARK):
+            if self._required == "all" or (self._required == "super" and user.is_super):
+                return f"User:{user.name} must sign the time of his requests, too (signedTimeRequired)."
+            return ""
+        try:
+            stamp = Stamp.read(message)
+            stamp.check(command.code, command.fields)
+            self._take(user.name, stamp)
+        except Refused as problem:
+            return str(problem)
+        return ""
+
+    def _take(self, name: str, stamp: Stamp) -> None:
+        try:
+            self._replays.take(name, stamp, self._wall_ms())
+        except Forgotten as problem:
+            raise RequestRefused(ResponseCode.SYSTEM_BUSY, str(problem)) from None
+
+    def passed_on(self, command: Command) -> None:
+        """A replica has judged this request; only the one that serves it knows whether it has served it before.
+
+        :raises RequestRefused: it has, or may have, or one before it.
+        """
+        text = command.fields.get(FIELD)
+        if text is not None and command.code not in self._unsigned:  # of these nobody has judged the signature
+            try:
+                self._take(command.fields.get(ACCESS_KEY, ""), Stamp.read(text.encode("utf-8", "replace")))
+            except Refused as problem:
+                raise refused(str(problem)) from None
+
+    def role_changed(self, role: Role) -> None:
+        """A new master does not know what the one before served."""
+        if role is Role.MASTER:
+            self._replays.begin(self._wall_ms())
 
     def _authorize(self, connection: RemotingProtocol, command: Command, route: BrokerRoute, user: User | None) -> None:
         for each in route.needs(command):

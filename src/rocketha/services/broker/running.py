@@ -113,7 +113,7 @@ class RunningBroker:
         self.replication = mode.replication(self._replication_context(opened))
         self.metadata = MetadataSync(self._tables_context())
         self.forwarding = Forwarding(
-            platform.dialer,
+            platform.dialer.unsigned,  # clients have signed it
             self.watch,
             self.state.identity.address,
             self.dispatcher.resume,
@@ -161,15 +161,19 @@ class RunningBroker:
 
     def _users(self) -> Users | None:
         """Who judges clients."""
-        log, keys = self.accounts_log, self.core.config.access
-        files, cluster, now_ms = keys.plain_accounts, self.state.identity.cluster_name, self.core.platform.now_ms
+        log, keys, platform = self.accounts_log, self.core.config.access, self.core.platform
+        files, lets_in = keys.plain_accounts, None
         if log is not None:
-            return Users(lambda: log.accounts, keys, cluster, now_ms)
-        if files is None:
+            accounts = lambda: log.accounts  # noqa: E731
+        elif files is not None:
+            accounts = lambda: files.acl.accounts  # noqa: E731
+            lets_in = lambda name, host: files.acl.lets_in(name, host)  # noqa: E731
+        else:
             return None
-        return Users(
-            lambda: files.acl.accounts, keys, cluster, now_ms, lambda name, host: files.acl.lets_in(name, host)
-        )
+        cluster = self.state.identity.cluster_name
+        users = Users(accounts, keys, cluster, platform.now_ms, platform.wall_ms, lets_in)
+        self.replication.role_changed.append(users.role_changed)
+        return users
 
     def _of_acl_1(self) -> Iterator[BrokerFeature]:
         """What is done with its files."""

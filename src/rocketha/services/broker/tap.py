@@ -63,7 +63,7 @@ def makeService(options: Options) -> service.IService:
     loaded, network = options.loaded, options.network
     if loaded is None or network is None:
         raise usage.UsageError("the options were not parsed")
-    platform = Platform(disk=PosixDisk(), network=network)
+    platform = Platform(disk=PosixDisk(), network=network, credentials=loaded.config.access.credentials)
     broker = BrokerService(loaded.config, platform, options.listen, loaded.warnings, plugins=options.plugins)
     whole = server_process(options)
     network.setServiceParent(whole)

@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+import attrs
 from twisted.application import service
 from twisted.python import usage
 
@@ -218,7 +219,9 @@ def makeService(options: Options) -> service.IService:
     if options.layout is not None:
         make_group(options, options.layout, network, namesrv).setServiceParent(whole)
         return whole
-    broker = BrokerService(options.broker.config, platform, warnings=options.broker.warnings, plugins=options.plugins)
+    config, warnings = options.broker.config, options.broker.warnings
+    signing = attrs.evolve(platform, credentials=config.access.credentials)
+    broker = BrokerService(config, signing, warnings=warnings, plugins=options.plugins)
     status = None
     if options.status is not None:
         install_process_metrics(broker.metrics)

@@ -11,15 +11,16 @@ import attrs
 
 from rocketha.access.accounts import Accounts
 from rocketha.access.policies import Refused
+from rocketha.access.signer import Credentials
 from rocketha.errors import ConfigError
 from rocketha.services.config.acl_files import AclFiles
 from rocketha.services.config.checks import check_plain_path
-from rocketha.services.config.settings import Section, flag, text
+from rocketha.services.config.settings import Section, choice, flag, number, text
 
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 16, 4096
 _NEEDS_IDENTITIES = (
-    "in a group of brokers needs tls.identities=required: its replicas do not sign what they ask each other, their "
-    "certificates say who they are (docs/identities)"
+    "in a group of brokers needs tls.identities=required: a signature does not say which replica asks, their "
+    "certificates do (docs/identities)"
 )
 
 
@@ -58,7 +59,8 @@ class AccessConfig(Section):
     )
     inner_client_authentication_credentials: str = text(
         "",
-        'One more Super user, as Java\'s brokers have it for each other: {"accessKey":"..","secretKey":".."}.',
+        "The user as which this broker signs what it asks other servers, and one more Super user here: "
+        '{"accessKey":"..","secretKey":".."}.',
         secret=True,
     )
     authentication_whitelist: str = text(
@@ -86,6 +88,21 @@ class AccessConfig(Section):
     migrate_auth_from_v1_enabled: bool = flag(
         False, "Whether the accounts of ACL 1 become users with policies, each once, where there is none of its name."
     )
+    signed_time_window: int = number(
+        300,
+        "How old a request with a signed time may be, as rocketha's own commands and brokers send it: none is served "
+        "twice. Clocks may differ by that much.",
+        low=1,
+        high=3600,
+        unit="s",
+        ours=True,
+    )
+    signed_time_required: str = choice(
+        "none",
+        ("none", "super", "all"),
+        "Of which users the signed time is demanded; clients of RocketMQ sign none.",
+        ours=True,
+    )
     secret: bytes = attrs.field(default=b"", repr=False)
     plain: AclFiles | None = attrs.field(default=None, repr=False)
 
@@ -110,6 +127,18 @@ class AccessConfig(Section):
         return codes_of(self.authorization_whitelist) if self.authentication_enabled else frozenset()
 
     @property
+    def credentials(self) -> Credentials | None:
+        """Those of ``innerClientAuthenticationCredentials``.
+
+        :raises ConfigError: they are none.
+        """
+        value = self.inner_client_authentication_credentials
+        if not value:
+            return None
+        name, password = _pair("innerClientAuthenticationCredentials", value, ("accessKey", "secretKey"))
+        return Credentials(name, password)
+
+    @property
     def built_in(self) -> Accounts:
         """The users that the keys name.
 
@@ -125,15 +154,21 @@ class AccessConfig(Section):
             ),
         ):
             if value:
-                try:
-                    found = json.loads(value)
-                    name, password = (found[word] for word in words)
-                    made = accounts.delete(str(name)).create(name, {"password": password, "userType": "Super"})
-                except (ValueError, KeyError, TypeError, Refused):
-                    shape = ",".join(f'"{word}":".."' for word in words)
-                    raise ConfigError(f"{key}: {{{shape}}} is wanted") from None
-                accounts = made
+                name, password = _pair(key, value, words)
+                accounts = accounts.delete(name).create(name, {"password": password, "userType": "Super"})
         return accounts
+
+
+def _pair(key: str, value: str, words: tuple[str, str]) -> tuple[str, str]:
+    """Name and password of a user in a key's JSON."""
+    try:
+        found = json.loads(value)
+        name, password = (found[word] for word in words)
+        Accounts().create(name, {"password": password})  # it may be refused
+    except (ValueError, KeyError, TypeError, Refused):
+        shape = ",".join(f'"{word}":".."' for word in words)
+        raise ConfigError(f"{key}: {{{shape}}} is wanted") from None
+    return name, password
 
 
 def check_access(config: AccessConfig, read_secret: bytes | None, replicas: bool, identified: bool) -> None:

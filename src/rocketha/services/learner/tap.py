@@ -94,8 +94,9 @@ def makeService(options: Options) -> service.IService:
     network = options.network
     if options.loaded is None or options.settings is None or network is None:
         raise usage.UsageError("the options were not parsed")
-    platform = Platform(disk=PosixDisk(), network=network)
-    learner = Learner(options.loaded.config, options.settings, platform, options.loaded.warnings)
+    config = options.loaded.config
+    platform = Platform(disk=PosixDisk(), network=network, credentials=config.access.credentials)
+    learner = Learner(config, options.settings, platform, options.loaded.warnings)
     whole = server_process(options)
     network.setServiceParent(whole)
     if options.status is not None:

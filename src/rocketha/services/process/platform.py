@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import secrets
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import attrs
 
 from rocketha.access.askers import Askers
+from rocketha.access.signer import Credentials, Signer
+from rocketha.access.stamp import NONCE_BYTES
 from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.network import InTheClear, Network
 from rocketha.services.process.fatal import end_process
@@ -21,6 +24,11 @@ from rocketha.store.disk import Disk
 
 MakeWork = Callable[[Any, str], BlockingWork]
 """Makes a thread for blocking work, of a reactor and a name."""
+
+
+def new_nonce() -> bytes:
+    """For a signature."""
+    return secrets.token_bytes(NONCE_BYTES)
 
 
 def _global_reactor() -> Any:
@@ -36,6 +44,7 @@ class Platform:
     :ivar disk: where its files are.
     :ivar reactor: its clock counts steadily in a server's process (:mod:`rocketha.services.process.server`).
     :ivar network: how it listens and connects.
+    :ivar credentials: of the user that it is to other servers; None: it does not sign what it asks them.
     :ivar chance: for whatever is left to chance.
     :ivar work: for blocking work of all kinds.
     :ivar sync_work: for the syncs of a Raft log.
@@ -48,6 +57,7 @@ class Platform:
     disk: Disk = attrs.field()
     reactor: Any = attrs.field(factory=_global_reactor)
     network: Network = attrs.field(factory=InTheClear)
+    credentials: Credentials | None = None
     chance: random.Random = attrs.field(factory=random.Random)
     work: MakeWork = Worker
     sync_work: MakeWork = sync_work
@@ -59,7 +69,8 @@ class Platform:
     @property
     def dialer(self) -> Dialer:
         """For connections to other servers."""
-        return Dialer(self.reactor, self.network.endpoint)
+        signer = None if self.credentials is None else Signer(self.credentials, self.wall_ms, new_nonce)
+        return Dialer(self.reactor, self.network.endpoint, signer)
 
     @property
     def askers(self) -> Askers:

@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from rocketha.observe.logging import make_logger
 from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.peer_connections import PeerConnections
-from rocketha.wire.codes import RequestCode
+from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
 
 ASK_S = 1.0
@@ -51,6 +51,7 @@ class HaAddress:
         self._pause_s = PAUSE_S[0]
         self._timer: Any = None
         self._asking = False
+        self._told: str | None = None  # why it is not said, once for each reason
         self._log = make_logger()
 
     def find(self, address: str, epoch: int) -> None:
@@ -99,7 +100,14 @@ class HaAddress:
             self._pause_s = PAUSE_S[0]
             self._found(address, self._epoch)
         else:
+            self._tell(answer)
             self._wait()
+
+    def _tell(self, answer: Command) -> None:
+        """Who may not ask waits for somebody to change that; others for a master, and there will be one."""
+        if answer.code == ResponseCode.NO_PERMISSION and answer.remark != self._told:
+            self._told = answer.remark
+            self._log.warn("{master} does not say where its HA port is: {why}", master=self._address, why=answer.remark)
 
     def _failed(self, failure: Failure, search: int) -> None:
         if not failure.check(*UNREACHED):
