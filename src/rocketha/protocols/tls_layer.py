@@ -29,7 +29,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from rocketha.protocols.eager import eager_write
+from rocketha.protocols.eager import PIECE_BYTES, eager_write
 from rocketha.protocols.endpoints import TlsFailed
 
 UNBELIEVED = "the files changed during the handshake, and its certificate is believed no more"
@@ -46,11 +46,12 @@ def reason_of(failure: Failure) -> str:
 
 
 class _AtOnce:
-    """The TCP transport beneath: writes what is encrypted to the socket at once, and in one piece while corked."""
+    """The TCP transport beneath: writes what is encrypted to the socket at once, and in large pieces while corked."""
 
     def __init__(self, transport: Any) -> None:
         self.tcp = transport
         self._pieces: list[bytes] = []
+        self._size = 0
         self._corks = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -58,7 +59,8 @@ class _AtOnce:
 
     def write(self, data: bytes) -> None:
         self._pieces.append(data)
-        if not self._corks:
+        self._size += len(data)
+        if not self._corks or self._size >= PIECE_BYTES:
             self._send()
 
     def cork(self) -> None:
@@ -70,7 +72,7 @@ class _AtOnce:
             self._send()
 
     def _send(self) -> None:
-        pieces, self._pieces = self._pieces, []
+        pieces, self._pieces, self._size = self._pieces, [], 0
         eager_write(self.tcp, pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
 
