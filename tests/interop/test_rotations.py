@@ -170,11 +170,14 @@ class Rotations(InteropCase):
         group.stop_brokers()
         size, entries = compare_at_rest(group.brokers)
         counts = ", ".join(f"{name} {count}" for name, count in done.items())
+        killed = (
+            f"failed sends: {alone} when a master was killed before all, {sum(allowed.values()) - alone} when one was "
+            f"killed during a renewal ({'; '.join(allowed) or 'none'}), 0 else"
+        )
         sys.stderr.write(
             f"\nrotations: {counts}; {len(acked)} acknowledged, none lost; longest gap {state['longest_gap_ms']} ms; "
-            f"failed sends: {alone} when a master was killed before all, {sum(allowed.values()) - alone} when one was "
-            f"killed during a renewal ({'; '.join(allowed) or 'none'}), 0 else; logs end at {end}, {size} bytes and "
-            f"{entries} entries of queues are equal\n"
+            f"{killed if FULL else 'no send failed'}; logs end at {end}, {size} bytes and {entries} entries of queues "
+            "are equal\n"
         )
 
     # -- what is exchanged
