@@ -11,6 +11,7 @@ What it must not know: certificates, which are their maker's affair (:mod:`rocke
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from typing import Any
 from typing import Protocol as Interface
@@ -408,10 +409,11 @@ class _Attempt(Factory):
 
     def _failed(self, reason: Failure) -> None:
         self._stop_timer()
-        self._not_connected(reason_of(reason))
+        gone = reason.check(error.ConnectionClosed) is not None
+        self._not_connected(reason_of(reason), errno.ECONNRESET if gone else None)
 
-    def _not_connected(self, why: str) -> None:
-        self._end(Failure(TlsFailed(string=f"TLS with {self._name}: {why}")))
+    def _not_connected(self, why: str, number: int | None = None) -> None:
+        self._end(Failure(TlsFailed(number, f"TLS with {self._name}: {why}")))
 
     def _too_late(self) -> None:
         self._give_up("no handshake in time")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import socket
@@ -21,7 +22,7 @@ from twisted.trial.unittest import TestCase
 from rocketha.errors import ConfigError
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols import tls_layer
-from rocketha.protocols.endpoints import Dialer
+from rocketha.protocols.endpoints import Dialer, TlsFailed
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, ServerParts
 from rocketha.protocols.remoting_client import RemotingClient
@@ -656,6 +657,22 @@ class FlowTests(TlsCase):
             yield attempt
 
     @defer.inlineCallbacks
+    def test_who_goes_away_during_the_handshake_is_told_from_who_refuses_it(self) -> Generator[Any, Any, None]:
+        """A controller asks a port again at once that was taken and closed: so a process dies."""
+        gone: Any = reactor.listenTCP(0, _Gone(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.addCleanup(gone.stopListening)
+        address = f"127.0.0.1:{gone.getHost().port}"
+        with self.assertRaises(TlsFailed) as raised:
+            yield TlsNetwork(TlsConfig(enable=True)).endpoint(reactor, address, 3).connect(_Silent())
+        self.assertEqual(raised.exception.osError, errno.ECONNRESET)
+        address = self.serve(**self.certified())
+        stranger = Authority(self.folder, "stranger")
+        client = TlsNetwork(TlsConfig(enable=True, client_auth_server=True, client_trust_cert_path=stranger.trust))
+        with self.assertRaises(TlsFailed) as raised:
+            yield client.endpoint(reactor, address, 3).connect(_Silent())
+        self.assertIsNone(raised.exception.osError)
+
+    @defer.inlineCallbacks
     def test_a_refused_connection_is_told_as_that(self) -> Generator[Any, Any, None]:
         """Elections wait for it."""
         with socket.socket() as held:
@@ -686,6 +703,15 @@ class FlowTests(TlsCase):
             yield self.until(lambda client=client: not self.factory.connections and not client._factory.connections)
             self.assertEqual((self.factory.connections, client._factory.connections), ({}, {}), (asked, ends))
         self.assert_ended()
+
+
+class _Gone(protocol.Factory):
+    """Takes a connection and ends it."""
+
+    noisy = False
+
+    def buildProtocol(self, addr: Any) -> None:
+        """Nobody."""
 
 
 class _Silent(protocol.Factory):
