@@ -1,16 +1,18 @@
 """How fast a replica that is far behind catches up over loopback, beside a plain copy of the same file.
 
-Run: ``python -m benchmarks.ha_catch_up [--mb 512] [--rounds 5] [--directory DIR]``.  A master's log of messages of 1
-KiB is made first and stays in the page cache.  Then in turn: ``pread``, ``sendall``, ``recv``, ``pwrite`` in two bare
-processes (and with ``sendfile``); a link between two processes; the same with queues and index made as the bytes are
-confirmed; a link within one process.  Each row has MB/s and the CPU seconds that each end took for a GB, which other
-work on the machine changes less.  Files are not synced (ASYNC_FLUSH), as in Java, which copied 70 to 150 MB/s on the
-machines where this was first measured; the limit is three times that with two cores free.
+Run: ``python -m benchmarks.ha_catch_up [--mb 512] [--rounds 5] [--directory DIR] [--rows "link;link under TLS"]``.  A
+master's log of messages of 1 KiB is made first and stays in the page cache.  Then in turn: ``pread``, ``sendall``,
+``recv``, ``pwrite`` in two bare processes (and with ``sendfile``); a link between two processes, in the clear and under
+TLS; the same in the clear with queues and index made as the bytes are confirmed; a link within one process.  Each row
+has MB/s and the CPU seconds that each end took for a GB, which other work on the machine changes less.  Files are not
+synced (ASYNC_FLUSH), as in Java, which copied 70 to 150 MB/s on the machines where this was first measured; the limit
+is three times that with two cores free.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import multiprocessing
 import os
 import shutil
@@ -24,17 +26,22 @@ from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import TCP4ClientEndpoint
 
 from benchmarks.replica_append import open_replica
 from benchmarks.store_append import HOST, NOW_MS
 from rocketha.errors import CorruptStore, DiskFailure
+from rocketha.observe.refusals import Refusals
+from rocketha.protocols.endpoints import client_endpoint
+from rocketha.protocols.first_byte import FirstBytePort, TlsMode
 from rocketha.protocols.ha_master import MasterHaFactory, MasterHaProtocol, OpenLink
 from rocketha.protocols.ha_slave import SlaveHaFactory, SlaveHaProtocol
 from rocketha.replication.classic_master import ClassicMaster
 from rocketha.replication.classic_slave import ClassicSlave
 from rocketha.replication.epochs import EpochEntry
 from rocketha.replication.link import BATCH_BYTES, Cause
+from rocketha.services.config.tls import TlsConfig
+from rocketha.services.tls.authority import Authority
+from rocketha.services.tls.network import ClientTls, ServerTls
 from rocketha.services.waiting.blocking import Worker
 from rocketha.services.waiting.log_reads import LinkReader, LogReads
 from rocketha.store.messages import PutMessage
@@ -160,13 +167,34 @@ def make_log(directory: str, size: int) -> None:
     log.store.close(NOW_MS)
 
 
-def master_process(directory: str, pipe: Connection) -> None:
+def tls_between(directory: str) -> TlsConfig:
+    """Of both ends of a link."""
+    folder = f"{directory}/pki"
+    certificate, key, trust = f"{folder}/link.crt", f"{folder}/link.key", f"{folder}/ca.crt"
+    if not os.path.exists(trust):
+        now = datetime.datetime.now(datetime.UTC)
+        Authority.make(folder, "bench", now, 2).issue("link", ["127.0.0.1"], (), now, 1)
+    return TlsConfig(
+        server_mode="enforcing",
+        server_cert_path=certificate,
+        server_key_path=key,
+        enable=True,
+        client_auth_server=True,
+        client_trust_cert_path=trust,
+    )
+
+
+def master_process(directory: str, tls: bool, pipe: Connection) -> None:
     """Serve the log until told to stop; says the port, then the CPU seconds."""
     from twisted.internet import reactor as installed
 
     reactor: Any = installed
     master = Master(open_replica(directory, "master"), reactor)
-    port = reactor.listenTCP(0, MasterHaFactory(master, reactor), interface="127.0.0.1")
+    factory: Any = MasterHaFactory(master, reactor)
+    if tls:
+        server = ServerTls(tls_between(directory))
+        factory = FirstBytePort(factory, TlsMode.ENFORCING, server, Refusals("bench", reactor.seconds))
+    port = reactor.listenTCP(0, factory, interface="127.0.0.1")
     began = time.process_time()
     pipe.send(port.getHost().port)
     reactor.addReader(_Readable(pipe, reactor.stop))
@@ -191,7 +219,7 @@ class _Readable:
         return "pipe"
 
 
-def slave_process(directory: str, port: int, slice_bytes: int, end: int, pipe: Connection) -> None:
+def slave_process(directory: str, tls: bool, port: int, slice_bytes: int, end: int, pipe: Connection) -> None:
     """Catch up; says seconds and CPU seconds.  Port 0: the master is in this process too."""
     from twisted.internet import reactor as installed
 
@@ -210,7 +238,8 @@ def slave_process(directory: str, port: int, slice_bytes: int, end: int, pipe: C
         reactor.stop()
 
     factory = SlaveHaFactory(Replica(replica, end, slice_bytes, reactor, done), reactor)
-    TCP4ClientEndpoint(reactor, "127.0.0.1", port).connect(factory)
+    connect = ClientTls(tls_between(directory)).endpoint if tls else client_endpoint
+    connect(reactor, f"127.0.0.1:{port}", 5).connect(factory)
     reactor.run(installSignalHandlers=False)
     pipe.send(found)
     if master is not None:
@@ -272,13 +301,13 @@ class Bench:
         Path(self.directory, "plain").unlink()
         return self.row(seconds, sender_cpu, cpu)
 
-    def link(self, together: bool, slice_bytes: int = 0) -> tuple[float, float, float]:
+    def link(self, together: bool, slice_bytes: int = 0, tls: bool = False) -> tuple[float, float, float]:
         """MB/s; CPU seconds a GB of master and slave (of both, where they are one process)."""
         port, master, said = 0, None, None
         if not together:
-            master, said = self.start(master_process, self.directory)
+            master, said = self.start(master_process, self.directory, tls)
             port = said.recv()
-        slave, heard = self.start(slave_process, self.directory, port, slice_bytes, self.end)
+        slave, heard = self.start(slave_process, self.directory, tls, port, slice_bytes, self.end)
         seconds, cpu = heard.recv()
         slave.join()
         master_cpu = 0.0
@@ -313,6 +342,7 @@ def main() -> None:
     parser.add_argument("--mb", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--directory")
+    parser.add_argument("--rows", help="default: all, separated by ;")
     options = parser.parse_args()
     directory = tempfile.mkdtemp(prefix="rocketha-bench-", dir=options.directory)
     try:
@@ -324,10 +354,13 @@ def main() -> None:
             "plain copy": lambda: bench.plain(False),
             "plain copy, sendfile": lambda: bench.plain(True),
             "link": lambda: bench.link(False),
+            "link under TLS": lambda: bench.link(False, tls=True),
             "link, slices 256 KiB": lambda: bench.link(False, 256 << 10),
             "link, slices 64 KiB": lambda: bench.link(False, 64 << 10),
             "link in one process": lambda: bench.link(True),
         }
+        if options.rows:
+            rows = {name: rows[name] for name in options.rows.split(";")}
         found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in rows}
         for _ in range(options.rounds):
             for name, run in rows.items():

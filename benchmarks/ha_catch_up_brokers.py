@@ -1,28 +1,36 @@
 """How fast an empty slave broker catches up with its master, ours and Java's, as classic pairs on loopback.
 
-Run: ``python -m benchmarks.ha_catch_up_brokers [--mb 512] [--rounds 3] [--sides ours,java]``.  The master of a side
+Run: ``python -m benchmarks.ha_catch_up_brokers [--mb 512] [--rounds 3] [--sides ours,java]``.  A third side is
+``secured``: ours, where all speak TLS alone and show identities (Java's HA knows no TLS).  The master of a side
 begins with a log of that many bytes, of messages of 1 KiB, in one file; then its slave is started and asked every 50 ms
 how far it is.  Printed are MB/s from the first bytes to the end of the log, seconds from then until queues and index
 are made of all of it, and the CPU seconds of both brokers for a GB (from the start of the slave, JVM and all).  Both
-sides run with RocketMQ's defaults but ``mappedFileSize...``, which are the defaults too, and no flow control.
+sides run with RocketMQ's defaults but ``mappedFileSize...``, which are the defaults too, and no flow control.  The
+log must fit in one file of 1 GiB (``--mb 1000``), for an empty slave begins with its master's last.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import os
 import shutil
+import ssl
 import statistics
 import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.interop.harness import remoting
+from tests.interop.harness.controllers import CLUSTER, GROUP
 from tests.interop.harness.pairs import ClassicPair, log_state
 from tests.interop.harness.processes import end_all
 from tests.interop.harness.roles import _Broker
 
 from benchmarks.ha_catch_up import make_log
+from rocketha.access.identity import Identity, Part
+from rocketha.services.tls.authority import Authority
 
 SETTINGS: dict[str, object] = {
     "mappedFileSizeCommitLog": 1 << 30,
@@ -30,6 +38,7 @@ SETTINGS: dict[str, object] = {
     "maxHashSlotNum": 5_000_000,
     "maxIndexNum": 20_000_000,
 }
+SECURED = "secured"
 POLL_S = 0.05
 PATIENCE_S = 100
 
@@ -46,7 +55,10 @@ class Found(NamedTuple):
 def catch_up(side: str, made: Path, folder: Path) -> Found:
     """Start a pair, the master with a copy of the log, and watch the slave."""
     folder.mkdir()
-    pair = ClassicPair((side, side), folder, extra=SETTINGS, namesrv="ours")
+    kind = "java" if side == "java" else "ours"
+    pair = ClassicPair((kind, kind), folder, extra=SETTINGS, namesrv="ours")
+    if side == SECURED:
+        secure(pair, folder / "pki")
     shutil.copytree(made, pair.master.root, dirs_exist_ok=True)
     os.sync()  # else the disk would be busy with the copy, and with the former pair's
     try:
@@ -62,7 +74,25 @@ def catch_up(side: str, made: Path, folder: Path) -> Found:
         return Found(rate, queues_s, *used)
     finally:
         end_all()
+        remoting.tls = None
         shutil.rmtree(folder)
+
+
+def secure(pair: ClassicPair, folder: Path) -> None:
+    """Let all of them, and us, show who they are, and speak nothing but TLS."""
+    now = datetime.datetime.now(datetime.UTC)
+    authority = Authority.make(str(folder), "bench", now, 2)
+    who = {
+        pair.namesrv: Identity(CLUSTER, Part.NAMESERVER, "ns"),
+        pair.master: Identity(CLUSTER, Part.BROKER, GROUP, 0),
+        pair.slave: Identity(CLUSTER, Part.BROKER, GROUP, 1),
+    }
+    for role, identity in who.items():
+        authority.issue(role.name, ["127.0.0.1"], [identity], now, 1)
+        role.extra["tls.config.file"] = folder / f"{role.name}.properties"
+    authority.issue("operator", [], [Identity(CLUSTER, Part.OPERATOR, "bench")], now, 1)
+    remoting.tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+    remoting.tls.load_cert_chain(folder / "operator.crt", folder / "operator.key")
 
 
 def watch(slave: _Broker, end: int, patience_s: float = PATIENCE_S) -> tuple[float, float]:

@@ -4,18 +4,21 @@ Run: ``python -m benchmarks.tls_handshakes [--count 1000]``.  A nameserver on lo
 one connection after the other, by the standard library's client: in the clear, with a full handshake, and with the
 session before taken up; with a certificate of P-256 and one of RSA with 2,048 bits, TLS 1.3 and 1.2.  Each connection
 asks one thing.  Printed are milliseconds of the server's CPU for a connection, and the longest that a connection in the
-clear waited for an answer, alone and while four threads made full handshakes as fast as they could.
+clear waited for an answer: alone, while four threads made full handshakes as fast as they could, and while 100
+connections asked for theirs at once, with the time until all of these were answered.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shutil
 import socket
 import ssl
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import trustme
@@ -24,6 +27,7 @@ from tests.interop.harness.processes import end_all
 from tests.interop.harness.roles import GET_BROKER_CLUSTER_INFO, OurNamesrv
 
 CROWD, CROWD_S = 4, 5.0
+AT_ONCE = 100
 
 
 class Server:
@@ -67,6 +71,34 @@ class Server:
         """Of a connection in the clear: alone, and beside the crowd."""
         return self._longest_ms(), self._beside(context)
 
+    def at_once(self, context: ssl.SSLContext) -> tuple[float, float]:
+        """Ms until 100 connections that began their handshakes together were answered; the longest wait beside them.
+
+        Their first words are ready before, so that it is the server that takes the time.
+        """
+        with contextlib.ExitStack() as stack:
+            waiting = [stack.enter_context(_Shaking(self.at, context)) for _ in range(AT_ONCE)]
+            over, worst = threading.Event(), [0.0]
+            beside = threading.Thread(target=self._ask_until, args=(over, worst))
+            beside.start()
+            began = time.monotonic()
+            for each in waiting:
+                each.begin()
+            for each in waiting:
+                each.finish()
+            took = time.monotonic() - began
+            over.set()
+            beside.join()
+        return took * 1000, worst[0]
+
+    def _ask_until(self, over: threading.Event, worst: list[float]) -> None:
+        with socket.create_connection(self.at, 5) as connection:
+            while not over.is_set():
+                began = time.monotonic()
+                connection.sendall(remoting.frame(GET_BROKER_CLUSTER_INFO))
+                remoting.read_reply(connection)
+                worst[0] = max(worst[0], (time.monotonic() - began) * 1000)
+
     def _beside(self, context: ssl.SSLContext) -> float:
         over = threading.Event()
 
@@ -93,6 +125,44 @@ class Server:
         return worst * 1000
 
 
+class _Shaking:
+    """A connection of one that has prepared its first words."""
+
+    def __init__(self, at: tuple[str, int], context: ssl.SSLContext) -> None:
+        self._sock = socket.create_connection(at, 10)
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._in, self._out, server_hostname=at[0])
+        with contextlib.suppress(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+
+    def __enter__(self) -> _Shaking:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sock.close()
+
+    def begin(self) -> None:
+        """Send them."""
+        self._sock.sendall(self._out.read())
+
+    def finish(self) -> None:
+        """Go on until the handshake is over, ask one thing and have the answer's first byte."""
+        self._until(self._tls.do_handshake)
+        self._tls.write(remoting.frame(GET_BROKER_CLUSTER_INFO))
+        self.begin()
+        self._until(lambda: self._tls.read(1))
+
+    def _until(self, step: Callable[[], object]) -> None:
+        while True:
+            try:
+                step()
+                return
+            except ssl.SSLWantReadError:
+                if self._out.pending:
+                    self.begin()
+                self._in.write(self._sock.recv(65536))
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -113,6 +183,11 @@ def main() -> None:
                 )
             alone, beside = server.longest_ms(context)
             print(f"{kind.name:6} longest answer: alone {alone:.2f} ms, beside handshakes {beside:.2f} ms", flush=True)
+            took, worst = server.at_once(ssl.create_default_context(cafile=server.trust))
+            print(
+                f"{kind.name:6} {AT_ONCE} at once: answered after {took:.1f} ms; longest answer beside {worst:.2f} ms",
+                flush=True,
+            )
             server.role.stop()
     finally:
         end_all()

@@ -139,6 +139,20 @@ class ClaimTests(unittest.TestCase):
             self.assertTrue(self.said(RequestCode.CONTROLLER_ELECT_MASTER, OPERATOR, designateElect=text, brokerId="9"))
         self.assertTrue(self.said(RequestCode.CONTROLLER_ELECT_MASTER, REPLICA, designateElect="false"))
 
+    def test_a_master_that_stops_designates_another(self) -> None:
+        """It says who it is; whether that is the master only the controller knows."""
+        code = RequestCode.CONTROLLER_ELECT_MASTER
+        anybody = Identity("c", Part.BROKER, "broker-a")
+        for asker in (REPLICA, anybody):
+            self.assertTrue(self.said(code, asker, designateElect="true", brokerId="2", retiringMasterId="1"))
+            self.assertFalse(self.said(code, asker, designateElect="true", brokerId="2"))
+        for other in ("2", "01", ""):
+            self.assertFalse(self.said(code, REPLICA, designateElect="true", brokerId="1", retiringMasterId=other))
+        self.assertFalse(self.said(code, REPLICA, designateElect="false", brokerId="2", retiringMasterId="1"))
+        self.assertFalse(self.said(code, OTHER, designateElect="true", brokerId="2", retiringMasterId="1"))
+        for stranger in (CLIENT, NAMESERVER, CONTROLLER):
+            self.assertFalse(self.said(code, stranger, designateElect="true", brokerId="2", retiringMasterId="1"))
+
     def test_every_cluster(self) -> None:
         both = Identity(EVERY, Part.CONTROLLER, "n0")
         claim = broker_routes.ROUTES[RequestCode.NOTIFY_BROKER_ROLE_CHANGED].claims

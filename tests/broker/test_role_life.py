@@ -729,6 +729,7 @@ class LeavingTests(unittest.TestCase):
         effects = life.life.done(2, life.now)
         asked = [effect.call.fields for effect in effects if isinstance(effect, Ask)]
         self.assertEqual([(each["brokerId"], each["designateElect"]) for each in asked], [("1", "true")])
+        self.assertEqual(asked[0]["retiringMasterId"], str(life.life.number))
         number = next(effect.number for effect in effects if isinstance(effect, Ask))
         effects = life.life.answered(number, answer(2012), 0, life.now)
         (ask,) = (effect for effect in effects if isinstance(effect, Ask))

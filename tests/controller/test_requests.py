@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from rocketha.controller import events
+from rocketha.controller import answers, events
 from rocketha.controller.events import (
     Alive,
     AlterSyncStateSet,
@@ -115,6 +115,20 @@ class DecodeTests(SynchronousTestCase):
         self.assertEqual((event.designate, event.evidence.why), (True, Why.ADMIN_ASKED))
         event = self.decode(1002, {**fields, "brokerId": "-1", "designateElect": "no"}).event
         self.assertEqual((event.broker_id, event.designate, event.evidence.why), (-1, False, Why.ADMIN_ASKED))
+
+    def test_the_master_hands_over(self) -> None:
+        """And only the master: it gives up nobody, as an operator may.  Where nobody leads nothing is judged."""
+        fields = {**GOOD[1002][0], "designateElect": "true", "brokerId": "3"}
+        master = self.controller.state.group(CLUSTER, NAME)
+        assert master is not None and master.master_id is not None
+        event = self.decode(1002, {**fields, "retiringMasterId": str(master.master_id)}).event
+        self.assertEqual((event.broker_id, event.designate), (3, True))
+        self.assertEqual((event.evidence.why, event.evidence.operator), (Why.REQUESTED, False))
+        for other in ("3", "99"):
+            refusal = self.refused(1002, {**fields, "retiringMasterId": other})
+            self.assertEqual(refusal.code, ResponseCode.CONTROLLER_INVALID_REQUEST)
+            self.assertIs(self.decode(1002, {**fields, "retiringMasterId": other}, leading=False), answers.NOT_LEADER)
+        self.refused(1002, {**fields, "retiringMasterId": "x"})
 
     def test_questions(self) -> None:
         """They wait for a barrier."""

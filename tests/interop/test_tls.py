@@ -5,29 +5,22 @@ Certificates are trustme's; what a process shows and believes is in its configur
 
 from __future__ import annotations
 
-import datetime
 import os
 import ssl
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
 
-from rocketha.services.tls.authority import Authority as CertificateAuthority
-from tests.services.tls.authority import Authority, replace
+from tests.services.tls.authority import Authority
 
-from .harness import FULL, InteropCase, remoting
+from .harness import InteropCase, remoting
 from .harness.clients import JavaClient
 from .harness.controllers import TOPIC, ReplicaGroup
-from .harness.ledger import Load
 from .harness.pairs import await_equal
-from .harness.processes import wait_until
 from .harness.roles import BROKERS, NAMESRVS, JavaBroker, JavaNamesrv
 
 MESSAGES = 300
-RENEWALS = 10 if FULL else 2
-END = b"-----END CERTIFICATE-----\n"
 
 
 class TlsCase(InteropCase):
@@ -153,58 +146,3 @@ class GroupUnderTls(TlsCase):
         await_equal(group.brokers)
         client.consume("c", TOPIC)
         self.assertEqual(len({each["key"] for each in client.await_received("c", sent, 90)}), sent)
-
-
-class Renewed(InteropCase):
-    """Certificates of ``rocketha pki``, renewed while messages flow and masters die."""
-
-    def test_under_load(self) -> None:
-        """No send of a client with its own two tries more fails, and every acknowledged message is read."""
-        folder = self.folder / "pki"
-        now = datetime.datetime.now(datetime.UTC)
-        authority = CertificateAuthority.make(str(folder), "one", now, 100)
-        everybody = authority.issue("everybody", ["127.0.0.1", "localhost"], (), now, 30)
-        other = CertificateAuthority.make(str(self.folder / "other"), "two", now, 100)
-        trust = folder / "ca.crt"
-        remoting.tls = ssl.create_default_context(cafile=str(trust))
-        self.addCleanup(setattr, remoting, "tls", None)
-        keys = {"tls.config.file": folder / "everybody.properties"}
-        group = ReplicaGroup(
-            "ours", self.folder, extra=keys, controller_extra=keys, controllers=1, kinds=("ours",) * 3, namesrv="ours"
-        )
-        assert group.namesrv is not None
-        group.namesrv.extra |= keys
-        self.addCleanup(group.kill)
-        group.start()
-        believes = f"-Dtls.client.trustCertPath={trust}", "-Dtls.client.authServer=true", "-Dtls.test.mode.enable=false"
-        load = self.use(Load(group.namesrv_addresses, self.folder / "load", flags=("-Dtls.enable=true", *believes)))
-        run = load.begin(rate=300, retries=2)
-        load.await_more(run, 100)
-        for number in range(RENEWALS):
-            self.await_taken(group, lambda: authority.renew("everybody", datetime.datetime.now(datetime.UTC), 30))
-            load.await_more(run, 50)
-            own = trust.read_bytes().partition(END)[0] + END
-            both = own if number % 2 else own + (other.folder / "ca.crt").read_bytes()
-            self.await_taken(group, lambda both=both: replace(trust, both))
-            load.await_more(run, 50)
-            if number in (0, RENEWALS - 1):
-                master = group.master()
-                master.stop()
-                group.await_master(lambda state, before=master: state.master_address != before.address)
-                master.start()
-                group.await_whole()
-        state = load.state(run)
-        acked = load.end(run)
-        self.assertEqual(state["errors"], {}, state)
-        self.assertNotEqual(authority.renew("everybody", now, 30).serial, everybody.serial)
-        present = load.read(retried=True)
-        self.assertEqual([each.key for each in acked if each.key not in present], [])
-        sys.stderr.write(f"{len(acked)} acknowledged over {RENEWALS} renewals of each kind, none lost\n")
-
-    def await_taken(self, group: ReplicaGroup, change: Callable[[], object]) -> None:
-        """Every process says that it has the new files."""
-        said = "the files have changed and are in use"
-        before = {each: each.log_path.read_text().count(said) for each in group.processes}
-        change()
-        for each, count in before.items():
-            wait_until(f"{each.name} to take the new files", lambda: each.log_path.read_text().count(said) > count, 20)  # noqa: B023

@@ -24,6 +24,7 @@ class Claim:
     :ivar said: a broker must say its cluster: nothing else on its connection does.
     :ivar replica: a broker must be of the same name as the one that is asked.
     :ivar operators: header field with which only an operator may ask, where it is ``true``.
+    :ivar instead: header field with which a broker may ask that, too; its id is there then, and not in ``number``.
     :ivar names: finds more broker names in a body; a broker's own is the only one that may be there.
     """
 
@@ -34,6 +35,7 @@ class Claim:
     said: bool = False
     replica: bool = False
     operators: str | None = None
+    instead: str | None = None
     names: Callable[[bytes], Iterable[str]] | None = None
 
     def holds(self, asker: Identity, own: Sequence[Identity], fields: Mapping[str, str], body: bytes) -> bool:
@@ -46,8 +48,11 @@ class Claim:
             return False
         if asker.part is Part.OPERATOR:
             return True
+        number = self.number
         if self.operators is not None and fields.get(self.operators, "").lower() == "true":
-            return False
+            if self.instead is None or self.instead not in fields:
+                return False
+            number = self.instead
         if asker.part is not Part.BROKER:
             return True
         if self.replica and not any(each.part is Part.BROKER and each.name == asker.name for each in own):
@@ -57,7 +62,7 @@ class Claim:
             return False
         if self.name in fields and fields[self.name] != asker.name:
             return False
-        if asker.number is not None and fields.get(self.number, str(asker.number)) != str(asker.number):
+        if asker.number is not None and fields.get(number, str(asker.number)) != str(asker.number):
             return False
         return self.names is None or all(name == asker.name for name in self.names(body))
 

@@ -597,7 +597,12 @@ class RoleLife:
             return calls.elect_master(place.cluster, place.broker_name, self.number, wall_ms)
         if question is Question.HAND_OVER and self.departure.stage is Leaving.HANDING_OVER:
             return calls.elect_master(
-                place.cluster, place.broker_name, self.departure.candidate, wall_ms, designate=True
+                place.cluster,
+                place.broker_name,
+                self.departure.candidate,
+                wall_ms,
+                designate=True,
+                retiring=self.number,
             )
         if not assignment.leads:
             return None

@@ -57,7 +57,7 @@ class EventKind(IntEnum):
 class Why(IntEnum):
     """What made the leader propose an entry."""
 
-    REQUESTED = 0  # a broker's or a tool's request of any other kind
+    REQUESTED = 0  # a broker's or a tool's request of any other kind, such as a master that hands over
     BROKER_ASKED = 1  # a broker found its group without a master
     ADMIN_ASKED = 2  # an operator designated a broker
     PORT_REFUSED = 3  # the master's own port refused a connection: its process is gone

@@ -8,6 +8,7 @@ from rocketha.access.claims import ANY_MEMBER, CONTROLLER, Claim, of_broker
 from rocketha.access.identity import Part
 from rocketha.access.routes import Asker, Route, table
 from rocketha.wire.codes import PrivateCode, RequestCode
+from rocketha.wire.controller_calls import RETIRING_MASTER
 
 
 @attrs.frozen
@@ -38,7 +39,7 @@ _OWN_OR_OPERATOR = Claim(
     operators="designateElect",
 )
 
-_ELECTION = attrs.evolve(_OWN_OR_OPERATOR, said=True)
+_ELECTION = attrs.evolve(_OWN_OR_OPERATOR, said=True, instead=RETIRING_MASTER)
 
 ROUTES = table(
     (

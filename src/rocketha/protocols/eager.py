@@ -11,6 +11,9 @@ from typing import Any
 
 from twisted.internet.tcp import Connection
 
+PIECE_BYTES = 64 * 1024
+"""Of what is copied on its way to the socket: memory of this size is used again and again, and in the caches still."""
+
 
 def eager_write(transport: Any, data: bytes) -> bool:
     """Write to the socket now when nothing waits before it; what the socket does not take is queued as usual.
@@ -38,10 +41,13 @@ def eager_write_block(transport: Any, head: bytes, body: bytes | memoryview) -> 
     """Like :func:`eager_write` for a large ``body``, which is neither joined to its head nor sent in slices.
 
     Copies of a megabyte cost more than the socket does: each is memory that the system has to clear first.  What the
-    socket does not take is copied: the body is the caller's again.
+    socket does not take is copied: the body is the caller's again.  Where it is encrypted first that is in pieces.
     """
     if not _takes_bytes_now(transport):
-        transport.write(b"".join((head, body)))
+        first = PIECE_BYTES - len(head)
+        transport.write(b"".join((head, body[:first])))
+        for at in range(first, len(body), PIECE_BYTES):
+            transport.write(bytes(body[at : at + PIECE_BYTES]))
         return
     if transport.disconnecting:
         return

@@ -31,7 +31,10 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class TlsFailed(error.ConnectError):
-    """Somebody listens there, and TLS with him did not come about."""
+    """Somebody listens there, and TLS with him did not come about.
+
+    ``osError`` is ECONNRESET where he went away before the handshake was over, as a process does that dies.
+    """
 
 
 def client_endpoint(reactor: Any, address: str, timeout_s: float) -> Any:

@@ -11,7 +11,8 @@ What it must not know: certificates, which are their maker's affair (:mod:`rocke
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import errno
+from collections.abc import Callable, Iterator
 from typing import Any
 from typing import Protocol as Interface
 
@@ -29,8 +30,10 @@ from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from rocketha.protocols.eager import eager_write
+from rocketha.protocols.eager import PIECE_BYTES, eager_write
 from rocketha.protocols.endpoints import TlsFailed
+
+UNBELIEVED = "the files changed during the handshake, and its certificate is believed no more"
 
 
 def reason_of(failure: Failure) -> str:
@@ -44,11 +47,12 @@ def reason_of(failure: Failure) -> str:
 
 
 class _AtOnce:
-    """The TCP transport beneath: writes what is encrypted to the socket at once, and in one piece while corked."""
+    """The TCP transport beneath: writes what is encrypted to the socket at once, and in large pieces while corked."""
 
     def __init__(self, transport: Any) -> None:
         self.tcp = transport
         self._pieces: list[bytes] = []
+        self._size = 0
         self._corks = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -56,7 +60,8 @@ class _AtOnce:
 
     def write(self, data: bytes) -> None:
         self._pieces.append(data)
-        if not self._corks:
+        self._size += len(data)
+        if not self._corks or self._size >= PIECE_BYTES:
             self._send()
 
     def cork(self) -> None:
@@ -68,7 +73,7 @@ class _AtOnce:
             self._send()
 
     def _send(self) -> None:
-        pieces, self._pieces = self._pieces, []
+        pieces, self._pieces, self._size = self._pieces, [], 0
         eager_write(self.tcp, pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
 
@@ -125,7 +130,7 @@ class TlsLayer(TLSMemoryBIOProtocol):
     As a TCP transport it may be ended when it has ended already, and its end does not wait for the peer's word.
     """
 
-    def __init__(self, factory: TLSMemoryBIOFactory, plain: _Plain) -> None:
+    def __init__(self, factory: TlsFactory, plain: _Plain) -> None:
         super().__init__(factory, plain, False)
         self.plain = plain
         self._lost = self._produced = False
@@ -184,6 +189,56 @@ class Context(Interface):
     def context(self) -> SSL.Context:
         """The present one."""
 
+    def believes(self, connection: SSL.Connection) -> bool:
+        """Whether the other end of a connection, made with this context or one before it, would be let in now."""
+
+
+class Opened:
+    """The connections of one side, while they last.
+
+    :param source: of their contexts.
+    """
+
+    def __init__(self, source: Context) -> None:
+        self._source = source
+        self.layers: set[TlsLayer] = set()
+
+    def believes(self, layer: TlsLayer) -> bool:
+        """Whether the other end would be let in now; asked when a handshake is over, which an older context began."""
+        return self._source.believes(layer.getHandle())
+
+    def end_unbelieved(self) -> Iterator[str]:
+        """End those that would not be let in now, one a step: its peer, or nothing where it stays.
+
+        Connections may begin and end between the steps: a handshake that is not over is asked at its end.
+        """
+        for layer in list(self.layers):
+            if layer not in self.layers or not layer.plain.shaken or self.believes(layer):
+                yield ""
+                continue
+            peer = layer.getPeer()
+            layer.abortConnection()
+            yield f"{getattr(peer, 'host', 'unknown')}:{getattr(peer, 'port', 0)}"
+
+
+class TlsFactory(TLSMemoryBIOFactory):
+    """Makes the TLS of connections.
+
+    :param opened: knows of them.
+    """
+
+    def __init__(self, creator: Any, dials: bool, opened: Opened) -> None:
+        super().__init__(creator, dials, None)  # type: ignore[arg-type]
+        self.opened = opened
+
+    def registerProtocol(self, p: Any) -> None:
+        super().registerProtocol(p)
+        self.opened.layers.add(p)
+
+    def unregisterProtocol(self, p: Any) -> None:
+        super().unregisterProtocol(p)
+        self.opened.layers.discard(p)
+
 
 @implementer(IOpenSSLServerConnectionCreator)
 class _Accepting:
@@ -234,31 +289,34 @@ class _Dialing:
         return connection
 
 
-def accepting(source: Context) -> TLSMemoryBIOFactory:
+def accepting(source: Context, opened: Opened) -> TlsFactory:
     """Makes the TLS of accepted connections."""
-    return TLSMemoryBIOFactory(_Accepting(source), False, None)  # type: ignore[arg-type]
+    return TlsFactory(_Accepting(source), False, opened)
 
 
-def dialing(source: Context, host: str | None, name: str, sessions: Sessions) -> TLSMemoryBIOFactory:
+def dialing(source: Context, opened: Opened, host: str | None, name: str, sessions: Sessions) -> TlsFactory:
     """Makes the TLS of connections to a server.
 
     :param host: its name, which it is told; None where it is known by its IP address.
     :param name: by which its session is kept.
     """
-    return TLSMemoryBIOFactory(_Dialing(source, host, name, sessions), True, None)  # type: ignore[arg-type]
+    return TlsFactory(_Dialing(source, host, name, sessions), True, opened)
 
 
-def secure_accepted(
-    factory: TLSMemoryBIOFactory, inner: Any, transport: Any, failed: Callable[[str], None]
-) -> TlsLayer:
+def secure_accepted(factory: TlsFactory, inner: Any, transport: Any, failed: Callable[[str], None]) -> TlsLayer:
     """Put TLS beneath a protocol whose TCP connection was accepted and has said nothing yet."""
+
+    def ready() -> None:
+        if not factory.opened.believes(layer):
+            failed(UNBELIEVED)
+            layer.abortConnection()
 
     def lost(reason: Failure) -> None:
         if reason.check(SSL.Error):  # else it went away, or was ended by us
             failed(reason_of(reason))
         inner.connectionLost(reason)
 
-    layer = TlsLayer(factory, _Plain(inner, lambda: None, lost))
+    layer = TlsLayer(factory, _Plain(inner, ready, lost))
     producer, streaming = transport.producer, transport.streamingProducer
     if producer is not None:
         transport.unregisterProducer()
@@ -283,7 +341,7 @@ class TlsEndpoint:
         self,
         clock: Any,
         endpoint: Any,
-        tls: TLSMemoryBIOFactory,
+        tls: TlsFactory,
         timeout_s: float,
         name: str,
         check: Callable[[SSL.Connection], None] = lambda connection: None,
@@ -306,9 +364,7 @@ class _Attempt(Factory):
 
     noisy = False
 
-    def __init__(
-        self, factory: Any, tls: TLSMemoryBIOFactory, name: str, check: Callable[[SSL.Connection], None]
-    ) -> None:
+    def __init__(self, factory: Any, tls: TlsFactory, name: str, check: Callable[[SSL.Connection], None]) -> None:
         self._factory = factory
         self._tls = tls
         self._name = name
@@ -344,16 +400,20 @@ class _Attempt(Factory):
         except Exception as problem:
             self._give_up(f"its certificate is not that of this host: {problem}")
             return
+        if not self._tls.opened.believes(layer):
+            self._give_up(UNBELIEVED)
+            return
         inner = layer.plain.inner
         inner.makeConnection(layer)
         self._end(inner)
 
     def _failed(self, reason: Failure) -> None:
         self._stop_timer()
-        self._not_connected(reason_of(reason))
+        gone = reason.check(error.ConnectionClosed) is not None
+        self._not_connected(reason_of(reason), errno.ECONNRESET if gone else None)
 
-    def _not_connected(self, why: str) -> None:
-        self._end(Failure(TlsFailed(string=f"TLS with {self._name}: {why}")))
+    def _not_connected(self, why: str, number: int | None = None) -> None:
+        self._end(Failure(TlsFailed(number, f"TLS with {self._name}: {why}")))
 
     def _too_late(self) -> None:
         self._give_up("no handshake in time")

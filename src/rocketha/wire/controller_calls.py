@@ -23,6 +23,9 @@ from rocketha.wire.remoting import Command
 from rocketha.wire.spec import ha_bodies
 from rocketha.wire.spec.format import Format
 
+RETIRING_MASTER = "retiringMasterId"
+"""Header field of ours in a designated 1002: the master's own id, when it hands its role over."""
+
 MEMBERS_MAX = 256
 """Most ids in a SyncStateSet."""
 
@@ -129,8 +132,13 @@ def alter_sync_state_set(
     return Call(RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET, fields, encode_set(wanted))
 
 
-def elect_master(cluster: str, broker_name: str, broker_id: int, wall_ms: int, designate: bool = False) -> Call:
-    """1002: a broker that knows no master asks for one; ``designate``: this one is to lead."""
+def elect_master(
+    cluster: str, broker_name: str, broker_id: int, wall_ms: int, designate: bool = False, retiring: int | None = None
+) -> Call:
+    """1002: a broker that knows no master asks for one; ``designate``: this one is to lead.
+
+    :param retiring: the master that says so, because it stops: a field of ours, which Java does not look at.
+    """
     fields = {
         "clusterName": cluster,
         "brokerName": broker_name,
@@ -138,6 +146,8 @@ def elect_master(cluster: str, broker_name: str, broker_id: int, wall_ms: int, d
         "designateElect": "true" if designate else "false",
         "invokeTime": str(wall_ms),
     }
+    if retiring is not None:
+        fields[RETIRING_MASTER] = str(retiring)
     return Call(RequestCode.CONTROLLER_ELECT_MASTER, fields)
 
 

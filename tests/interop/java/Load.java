@@ -78,7 +78,7 @@ public final class Load {
             waitStoreMsgOK = !q.getBooleanValue("no_wait");
             int n = q.getIntValue("threads", 8);
             intervalNs = (long) (1e9 * n / q.getDoubleValue("rate"));
-            producer = new DefaultMQProducer("load-producers");
+            producer = new DefaultMQProducer("load-producers", Client.hook());
             producer.setNamesrvAddr(q.getString("namesrv"));
             producer.setInstanceName(prefix);
             producer.setRetryTimesWhenSendFailed(q.getIntValue("retries", 0));
@@ -170,7 +170,7 @@ public final class Load {
 
     static void consume(JSONObject q) throws Exception {
         PrintWriter out = file(q);
-        DefaultMQPushConsumer c = new DefaultMQPushConsumer(q.getString("group"));
+        DefaultMQPushConsumer c = new DefaultMQPushConsumer(q.getString("group"), Client.hook());
         c.setNamesrvAddr(q.getString("namesrv"));
         c.setInstanceName(q.getString("group"));
         c.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
@@ -219,7 +219,7 @@ public final class Load {
 
     static JSONObject read(JSONObject q) throws Exception {
         PrintWriter out = file(q);
-        DefaultMQPullConsumer c = new DefaultMQPullConsumer(q.getString("group"));
+        DefaultMQPullConsumer c = new DefaultMQPullConsumer(q.getString("group"), Client.hook());
         c.setNamesrvAddr(q.getString("namesrv"));
         c.setInstanceName(q.getString("group") + System.nanoTime());
         c.setPollNameServerInterval(100);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import itertools
 import os
 import socket
@@ -23,7 +25,7 @@ from rocketha.addresses import NOBODY, Networks
 from rocketha.errors import ConfigError
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols import tls_layer
-from rocketha.protocols.endpoints import Dialer
+from rocketha.protocols.endpoints import Dialer, TlsFailed
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, ServerParts
 from rocketha.protocols.remoting_client import RemotingClient
@@ -447,6 +449,92 @@ class FileTests(TlsCase):
         yield self.served(self.client(**self.shows(stranger, "other")), address)
         yield self.served(old, address)  # it is open since before
 
+    def looking(self, tls: TlsNetwork) -> TlsNetwork:
+        """As in a server: it looks at its files, and very often."""
+        with mock.patch.object(network, "LOOK_S", 0.02):
+            tls.startService()
+        self.addCleanup(tls.stopService)
+        return tls
+
+    @defer.inlineCallbacks
+    def test_open_connections_end_that_a_new_trust_would_not_let_in(self) -> Generator[Any, Any, None]:
+        """At the end that accepted them; whoever showed none, or one that is believed, stays."""
+        old, new = self.authority, Authority(self.folder, "new")
+        trust = self.folder / "trust"
+        replace(trust, Path(old.trust).read_bytes() + Path(new.trust).read_bytes())
+        believed = {"server_auth_client": True, "server_trust_cert_path": str(trust)}
+        address = self.serve(**self.certified(), **believed, server_need_client_auth="optional")
+        self.looking(self.network)
+        clients = {
+            "old": self.client(**self.shows(old, "old-client")),
+            "new": self.client(**self.shows(new, "new-client")),
+            "none": self.client(),
+        }
+        for client in clients.values():
+            yield self.served(client, address)
+        there = {name: set(client._factory.connections) for name, client in clients.items()}
+        replace(trust, Path(new.trust).read_bytes())
+        yield self.until(lambda: not clients["old"]._factory.connections)
+        for name in ("new", "none"):
+            yield self.served(clients[name], address)
+            self.assertEqual(set(clients[name]._factory.connections), there[name], f"{name}: it is another connection")
+        self.assertEqual(self.network._ended, {"server": 1})
+        yield self.refused(clients["old"], address)
+
+    @defer.inlineCallbacks
+    def test_connections_made_to_others_end_likewise(self) -> Generator[Any, Any, None]:
+        old, new = self.authority, Authority(self.folder, "new")
+        trust = self.folder / "trust"
+        replace(trust, Path(old.trust).read_bytes())
+        address = self.serve(**self.certified())
+        client = self.client(client_auth_server=True, client_trust_cert_path=str(trust))
+        looking = self.looking(self.clients)
+        yield self.served(client, address)
+        there = set(client._factory.connections)
+        replace(trust, Path(old.trust).read_bytes() + Path(new.trust).read_bytes())
+        yield self.until(lambda: looking.credentials["client"].changes == 1)
+        yield self.served(client, address)
+        self.assertEqual(set(client._factory.connections), there, "one whose server is believed has ended")
+        replace(trust, Path(new.trust).read_bytes())
+        yield self.until(lambda: not client._factory.connections)
+        self.assertEqual(looking._ended, {"client": 1})
+        yield self.refused(client, address)
+
+    @defer.inlineCallbacks
+    def test_a_handshake_that_an_older_trust_began(self) -> Generator[Any, Any, None]:
+        """Its end does not let in who would not be let in now."""
+        new = Authority(self.folder, "new")
+        trust = self.folder / "trust"
+        replace(trust, Path(self.authority.trust).read_bytes())
+        believed = {"server_auth_client": True, "server_trust_cert_path": str(trust)}
+        address = self.serve(**self.certified(), **believed, server_need_client_auth="optional")
+        certificate, key = self.authority.issue("client")
+
+        def shake() -> None:
+            context = ssl.create_default_context(cafile=self.authority.trust)
+            context.load_cert_chain(certificate, key)
+            host, port = address.split(":")
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            with socket.create_connection((host, int(port)), 5) as plain:
+                inside = context.wrap_bio(incoming, outgoing, server_hostname=host)
+                try:
+                    inside.do_handshake()
+                except ssl.SSLWantReadError:
+                    plain.sendall(outgoing.read())
+                incoming.write(plain.recv(65536))
+                replace(trust, Path(new.trust).read_bytes())
+                self.network.credentials["server"].look()
+                inside.do_handshake()
+                inside.write(encode(request(CODE, body=b"hello")))
+                plain.sendall(outgoing.read())
+                with contextlib.suppress(OSError):
+                    while plain.recv(65536):
+                        pass  # tickets, which are no answer
+
+        yield threads.deferToThread(shake)
+        self.assertEqual(self.echo.__dict__.get("turns", 0), 0, "a request was heard")
+        self.assertEqual(dict(self.refusals.ended), {"tls_failed": 1})
+
     @defer.inlineCallbacks
     def test_junk_leaves_what_was_there_and_is_told_once(self) -> Generator[Any, Any, None]:
         address = self.serve(**self.certified())
@@ -619,6 +707,22 @@ class FlowTests(TlsCase):
             yield attempt
 
     @defer.inlineCallbacks
+    def test_who_goes_away_during_the_handshake_is_told_from_who_refuses_it(self) -> Generator[Any, Any, None]:
+        """A controller asks a port again at once that was taken and closed: so a process dies."""
+        gone: Any = reactor.listenTCP(0, _Gone(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.addCleanup(gone.stopListening)
+        address = f"127.0.0.1:{gone.getHost().port}"
+        with self.assertRaises(TlsFailed) as raised:
+            yield TlsNetwork(TlsConfig(enable=True)).endpoint(reactor, address, 3).connect(_Silent())
+        self.assertEqual(raised.exception.osError, errno.ECONNRESET)
+        address = self.serve(**self.certified())
+        stranger = Authority(self.folder, "stranger")
+        client = TlsNetwork(TlsConfig(enable=True, client_auth_server=True, client_trust_cert_path=stranger.trust))
+        with self.assertRaises(TlsFailed) as raised:
+            yield client.endpoint(reactor, address, 3).connect(_Silent())
+        self.assertIsNone(raised.exception.osError)
+
+    @defer.inlineCallbacks
     def test_a_refused_connection_is_told_as_that(self) -> Generator[Any, Any, None]:
         """Elections wait for it."""
         with socket.socket() as held:
@@ -649,6 +753,15 @@ class FlowTests(TlsCase):
             yield self.until(lambda client=client: not self.factory.connections and not client._factory.connections)
             self.assertEqual((self.factory.connections, client._factory.connections), ({}, {}), (asked, ends))
         self.assert_ended()
+
+
+class _Gone(protocol.Factory):
+    """Takes a connection and ends it."""
+
+    noisy = False
+
+    def buildProtocol(self, addr: Any) -> None:
+        """Nobody."""
 
 
 class _Silent(protocol.Factory):

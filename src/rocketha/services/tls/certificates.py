@@ -1,8 +1,9 @@
 """Keys and certificates of a process: read from their files, checked, and made into OpenSSL contexts.
 
 Theory of operation.  A :class:`Credentials` has one context for all connections made from it.  Files that changed are
-read again (:meth:`Credentials.look`): the next connection has the new ones, those that are open stay as they are.  What
-cannot be used (a key that does not fit, a file half written) leaves the old context in place, and says so until it can.
+read again (:meth:`Credentials.look`): the next connection has the new ones, and of one that is open can be asked
+whether it would still be let in (:meth:`Credentials.believes`).  What cannot be used (a key that does not fit, a file
+half written) leaves the old context in place, and says so until it can.
 
 Needs the extra ``rocketha[tls]``: import it only where TLS is wanted.
 Must not know what is configured but paths, nor any connection.
@@ -96,6 +97,22 @@ class Credentials:
             return self.problem != before
         self.problem = ""
         self.changes += 1
+        return True
+
+    def believes(self, connection: SSL.Connection) -> bool:
+        """Whether what the other end of a connection showed would let it in with the present files."""
+        if not self._side.trust_path or connection.get_context() is self.context:
+            return True
+        shown = connection.get_peer_certificate()
+        if shown is None:
+            return True
+        store = self.context.get_cert_store()
+        assert store is not None
+        try:
+            # where a session was taken up those above it are not there: a whole handshake has to say, then
+            crypto.X509StoreContext(store, shown, connection.get_peer_cert_chain()).verify_certificate()
+        except crypto.X509StoreContextError:
+            return False
         return True
 
     def _stamps(self) -> tuple[object, ...]:

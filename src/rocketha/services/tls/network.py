@@ -2,7 +2,8 @@
 
 Theory of operation.  A port takes both kinds of connections and tells them apart by their first byte
 (:mod:`rocketha.protocols.first_byte`), which with listed proxies is the first one behind their header
-(:mod:`rocketha.protocols.proxy_port`).  The files are looked at once a second while a server runs.
+(:mod:`rocketha.protocols.proxy_port`).  The files are looked at once a second while a server runs.  When other ones are
+taken, open connections whose other end they would not let in are ended, between other work.
 
 Without the extra ``rocketha[tls]`` whoever asks for TLS is refused, and a configuration that wants it does not start.
 Where nothing is configured the certificate is made when the first client asks for TLS: that costs nobody else anything.
@@ -13,10 +14,12 @@ from __future__ import annotations
 import datetime
 import importlib.util
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twisted.application import service, strports
+from twisted.internet import task
 from twisted.internet.interfaces import IProtocol
 
 from rocketha.access.askers import ANYBODY, Askers
@@ -36,6 +39,7 @@ from rocketha.services.config.tls import TlsConfig, words
 from rocketha.services.process.ticker import Ticker
 
 if TYPE_CHECKING:
+    from rocketha.protocols.tls_layer import Opened
     from rocketha.services.tls.certificates import Credentials
 
 LOOK_S = 1.0
@@ -57,6 +61,7 @@ class ServerTls:
 
     def __init__(self, config: TlsConfig) -> None:
         self._config = config
+        self.opened: Opened | None = None
         self._credentials: Credentials | None = None
         self._problem = ""
         self._factory: Any = None
@@ -103,11 +108,12 @@ class ServerTls:
 
     def secure(self, inner: Any, transport: Any, failed: Any) -> IProtocol:
         """See :class:`~rocketha.protocols.first_byte.Secured`."""
-        from rocketha.protocols.tls_layer import accepting, secure_accepted
+        from rocketha.protocols.tls_layer import Opened, accepting, secure_accepted
 
         if self._factory is None:
             ensure(self._credentials is not None, "TLS was offered without a certificate")
-            self._factory = accepting(self._credentials)  # type: ignore[arg-type]
+            self.opened = Opened(self._credentials)  # type: ignore[arg-type]
+            self._factory = accepting(self._credentials, self.opened)  # type: ignore[arg-type]
         return secure_accepted(self._factory, inner, transport, failed)
 
 
@@ -120,7 +126,7 @@ class ClientTls:
     def __init__(self, config: TlsConfig) -> None:
         if not installed():
             raise ConfigError(NOT_INSTALLED)
-        from rocketha.protocols.tls_layer import Sessions
+        from rocketha.protocols.tls_layer import Opened, Sessions
         from rocketha.services.tls.certificates import Credentials, Side
 
         self._sessions = Sessions()
@@ -135,6 +141,7 @@ class ClientTls:
                 ciphers=words(config.ciphers),
             )
         )
+        self.opened = Opened(self.credentials)
 
     def endpoint(self, reactor: Any, address: str, timeout_s: float) -> Any:
         """As :func:`~rocketha.protocols.endpoints.client_endpoint`."""
@@ -142,7 +149,7 @@ class ClientTls:
 
         host, ip = split_address(address)[0], literal_host(address)
         beneath = client_endpoint(reactor, address, timeout_s)
-        tls = dialing(self.credentials, host if ip is None else None, address, self._sessions)
+        tls = dialing(self.credentials, self.opened, host if ip is None else None, address, self._sessions)
         return TlsEndpoint(reactor, beneath, tls, timeout_s, address, self._check(host, ip))
 
     def _check(self, host: str, ip: str | None) -> Any:
@@ -179,6 +186,8 @@ class TlsNetwork(service.Service):
         self._wall = wall
         self._warned: dict[str, datetime.datetime] = {}
         self._looks: Ticker | None = None
+        self._sweeps: task.Cooperator | None = None
+        self._ended: Counter[str] = Counter()
         self._log = make_logger()
 
     # -- the ports and the connections
@@ -283,6 +292,13 @@ class TlsNetwork(service.Service):
             "counter",
         )
         metrics.ask_series(
+            "rocketha_tls_distrusted_total",
+            "Open connections that were ended because changed files would not let their other end in.",
+            ("side",),
+            lambda: [((side,), self._ended[side]) for side in self.credentials],
+            "counter",
+        )
+        metrics.ask_series(
             "rocketha_tls_files_broken",
             "1: the files have changed and cannot be used, so the old ones are; the log says why.",
             ("side",),
@@ -297,6 +313,7 @@ class TlsNetwork(service.Service):
             from twisted.internet import reactor
 
             self._reactor = reactor
+        self._sweeps = task.Cooperator(scheduler=lambda call: self._reactor.callLater(0, call))
         self._looks = Ticker(self._reactor, lasting(self._look, "a look at certificates"), LOOK_S)
         self._looks.start()
 
@@ -305,6 +322,9 @@ class TlsNetwork(service.Service):
         if self._looks is not None:
             self._looks.stop()
             self._looks = None
+        if self._sweeps is not None:
+            self._sweeps.stop()
+            self._sweeps = None
 
     def _look(self) -> None:
         for side, each in self.credentials.items():
@@ -313,7 +333,32 @@ class TlsNetwork(service.Service):
                     self._log.error("tls {side}: the old files stay in use: {problem}", side=side, problem=each.problem)
                 else:
                     self._log.info("tls {side}: the files have changed and are in use", side=side)
+                    self._sweep(side)
             self._warn(side, each)
+
+    def _sweep(self, side: str) -> None:
+        end = self._server if side == "server" else self._client
+        if end is None or end.opened is None or self._sweeps is None:
+            return
+        swept = self._sweeps.coiterate(self._end_unbelieved(side, end.opened))
+        swept.addErrback(lambda failure: failure.trap(task.SchedulerStopped))
+        swept.addErrback(lambda failure: self._log.failure("old connections were not looked at", failure=failure))
+
+    def _end_unbelieved(self, side: str, opened: Opened) -> Iterator[None]:
+        ended = []
+        for peer in opened.end_unbelieved():
+            if peer:
+                ended.append(peer)
+                self._ended[side] += 1
+            yield
+        if ended:
+            self._log.warn(
+                "tls {side}: {count} open connections were ended whose certificates are believed no more, the first of "
+                "{peer}",
+                side=side,
+                count=len(ended),
+                peer=ended[0],
+            )
 
     def _warn(self, side: str, credentials: Credentials) -> None:
         expires = credentials.expires
