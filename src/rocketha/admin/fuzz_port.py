@@ -381,11 +381,16 @@ class PortRun:
             self._lost(lane, None)
             return False
         self._refused_since = None
+        if (
+            self._tls is None
+            and lane.ending is not None
+            and data[0] == TLS_ALERT
+            and lane.ending.data[:1] == bytes((TLS_RECORD,))
+        ):
+            return True  # the port took it for TLS, and says so before it ends the connection
         if self._stream:
             self._report.outcomes["bytes back"] += len(data)
             return True
-        if self._tls is None and lane.ending is not None and data[0] == TLS_ALERT and lane.ending.data[0] == TLS_RECORD:
-            return True  # the port took it for TLS, and says so before it ends the connection
         try:
             for frame in lane.buffer.feed(data):
                 self._answered(lane, frame)
