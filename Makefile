@@ -31,7 +31,7 @@ RUN_FLAGS ?=
 .PHONY: help
 help:
 	@sed -n '1,3s/^# //p' Makefile
-	@echo 'Longer:     make soak | make attacks | make bench | make bench-raft | make interop-full | make fuzz | make simulate | make test-minimum | make coverage'
+	@echo 'Longer:     make soak | make attacks | make bench | make bench-raft | make interop-full | make fuzz | make fuzz-access | make simulate | make test-minimum | make coverage'
 	@echo 'Smaller:    make lint | make types | make trial | make tests/interop/fetch_jars | make format | make clean'
 
 # ---- the virtual environment. One stamp for each set of packages; the second waits for the first, so -j is safe.
@@ -156,6 +156,12 @@ fuzz-java: $(VENV)/.stamp-test tests/interop/fetch_jars
 .PHONY: fuzz-dledger
 fuzz-dledger: $(VENV)/.stamp-test tests/interop/fetch_jars
 	$(BIN)/python -m tests.interop.fuzz_dledger --seed $(FUZZ_SEED) both
+
+ACCESS_CASES ?= 200000
+# every port of a secured RocketMQ of ours, in the clear and under TLS; a fresh seed unless FUZZ_SEED is given
+.PHONY: fuzz-access
+fuzz-access: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.fuzz.access --cases $(ACCESS_CASES) $(if $(filter command%,$(origin FUZZ_SEED)),--seed $(FUZZ_SEED))
 
 SEEDS ?= 1000
 FIRST_SEED ?= 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import selectors
 import socket
+import ssl
 import threading
 import time
 from types import TracebackType
@@ -97,6 +98,46 @@ class Server:
 
     def unreadable(self, sock: socket.socket) -> None:
         """A frame that cannot be read."""
+        self.close(sock)
+
+
+class Encrypted(Server):
+    """The same under TLS.
+
+    :param context: with its certificate.
+    """
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        super().__init__()
+        self._context = context
+
+    def _accept(self) -> None:
+        sock, _ = self._listener.accept()
+        sock.settimeout(5)
+        try:
+            secured = self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        except OSError:  # it has ended already
+            return
+        self._selector.register(secured, selectors.EVENT_READ, FrameBuffer())
+
+    def _read(self, sock: socket.socket, buffer: FrameBuffer) -> None:
+        super()._read(sock, buffer)
+        assert isinstance(sock, ssl.SSLSocket)
+        while sock.fileno() >= 0 and sock.pending():  # decrypted already: no selector tells
+            super()._read(sock, buffer)
+
+
+class Talkative(Server):
+    """Says something at once, whatever comes, and ends the connection."""
+
+    WORDS = b"welcome to another protocol"
+
+    def _read(self, sock: socket.socket, buffer: FrameBuffer) -> None:
+        try:
+            sock.recv(65536)
+            sock.sendall(self.WORDS)
+        except OSError:
+            pass
         self.close(sock)
 
 

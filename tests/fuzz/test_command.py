@@ -9,15 +9,19 @@ import json
 import os
 import pathlib
 import re
+import ssl
 import subprocess
 import sys
 import tempfile
 import unittest
+from collections import Counter
 from typing import Any
 from unittest import mock
 
+import trustme
+
 from rocketha.admin import fuzz, fuzz_port, fuzz_probe
-from rocketha.admin.fuzz_port import PortRun, expect
+from rocketha.admin.fuzz_port import MAY_STAY_SILENT, PortRun, expect
 from rocketha.admin.fuzz_probe import alone
 from rocketha.admin.fuzz_report import PortReport, code_name, resident_bytes
 from rocketha.wire import remoting
@@ -325,6 +329,53 @@ class PortTests(unittest.TestCase):
             self.assertRegex(alone(server.address, Case("remoting", 0, 0, "cut", "", b"\xff" * 8)), "^closed")
             with mock.patch.object(fuzz_probe, "ALONE_SECONDS", 0.1):
                 self.assertEqual(alone(server.address, Case("remoting", 0, 0, "cut", "", b"\x00")), "silent")
+
+
+class OtherPortTests(unittest.TestCase):
+    """Ports under TLS, and those that speak something else than remoting."""
+
+    CASES = 400
+
+    def setUp(self) -> None:
+        patched = mock.patch.multiple(fuzz_port, PROBE_SECONDS=0.05, PATIENCE_SECONDS=30.0, LATE_SECONDS=20.0)
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def run_at(self, server: servers.Server, **more: Any) -> PortReport:
+        """A strict run."""
+        with server:
+            cases = map(Generator(FORMATS[REMOTING], 2).case, range(self.CASES))
+            report = PortRun(server.address, cases, PortReport(), close_seconds=30.0, **more).run()
+        report.conclude(500, strict=True)
+        return report
+
+    def test_inside_tls(self) -> None:
+        """The same is found as in the clear: nothing; and it was answered inside the sessions."""
+        authority = trustme.CA()
+        serves, asks = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+        authority.issue_cert("127.0.0.1").configure_cert(serves)
+        authority.configure_trust(asks)
+        plain, inside = self.run_at(servers.Server()), self.run_at(servers.Encrypted(serves), tls=asks)
+        self.assertEqual((inside.found, inside.sent), ([], self.CASES), "\n".join(inside.lines()))
+        for report in (plain, inside):  # some may still be waited for when the connection ends
+            report.answers = Counter({each: n for each, n in report.answers.items() if each[0] not in MAY_STAY_SILENT})
+        self.assertEqual(inside.answers, plain.answers)
+        self.assertGreater(len(inside.probes), 0)
+
+    def test_a_certificate_that_is_not_believed(self) -> None:
+        """The port is not taken for one that serves."""
+        serves = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        trustme.CA().issue_cert("127.0.0.1").configure_cert(serves)
+        report = self.run_at(servers.Encrypted(serves), tls=ssl.create_default_context())
+        self.assertRegex(report.found[0], "^crash: a plain request was not served: .*CERTIFICATE_VERIFY_FAILED")
+
+    def test_streams(self) -> None:
+        """Each case has a connection of its own, and what comes back is counted, not read."""
+        report = self.run_at(servers.Talkative(), stream=True)
+        self.assertEqual((report.found, report.sent), ([], self.CASES), "\n".join(report.lines()))
+        self.assertGreaterEqual(report.connections, self.CASES)
+        self.assertGreater(report.outcomes["bytes back"], len(servers.Talkative.WORDS))
+        self.assertFalse(report.answers)
 
 
 class ReportTests(unittest.TestCase):

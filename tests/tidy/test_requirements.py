@@ -32,6 +32,7 @@ ROWS_OF_LETTERS = {
     "G": range(1, 8),
     "H": range(1, 5),
     "I": (6, 7),
+    "X": range(1, 23),
 }
 REGRESSED = [f"{letter}{number}" for letter, numbers in ROWS_OF_LETTERS.items() for number in numbers]
 

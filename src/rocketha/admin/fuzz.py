@@ -260,7 +260,7 @@ def _connect(args: argparse.Namespace, seed: int, kinds: tuple[str, ...]) -> int
     if args.case is not None:
         cases = _shown(cases)
     if args.format in BODIES:
-        cases = _framed(cases, BODIES[args.format])
+        cases = framed(cases, BODIES[args.format])
     progress = _progress() if args.progress else None
     report = PortReport()
     with contextlib.suppress(KeyboardInterrupt):
@@ -275,7 +275,7 @@ def _connect(args: argparse.Namespace, seed: int, kinds: tuple[str, ...]) -> int
     return FOUND if report.found else CLEAN
 
 
-def _framed(cases: Iterator[Case], codes: Sequence[int]) -> Iterator[Case]:
+def framed(cases: Iterator[Case], codes: Sequence[int]) -> Iterator[Case]:
     """Bodies, each in a frame of a request that has such a body."""
     for case in cases:
         command = remoting.request(codes[case.index % len(codes)], None, case.data)

@@ -12,6 +12,10 @@ A *probe*, a plain request on a connection of its own once a second, says whethe
 process's memory is read from /proc. What is found: the port refuses or drops the probe (crash), does not answer it
 (hang), answers it late, or the process grew. Differences from what our reader expects (an unreadable frame kept, a
 readable one closed on, a request never answered) are reported, and count as found only when ``strict``.
+
+Under TLS the same cases go inside sessions.  A port that speaks something else than remoting is tried with ``stream``:
+each case on a connection of its own, then our end, and nothing is expected but the other end; what comes back is
+counted in bytes, and the probe is a connection that is taken.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ import errno
 import select
 import selectors
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -29,9 +34,10 @@ from typing import Literal
 
 import attrs
 
-from rocketha.admin.fuzz_probe import ANSWER_LIMIT, READ_BYTES, Probe
+from rocketha.admin.fuzz_probe import AGAIN, ANSWER_LIMIT, READ_BYTES, Probe, ProbeAnswer
 from rocketha.admin.fuzz_report import READABLE_CLOSED, PortReport, resident_bytes
 from rocketha.errors import RemoteProtocolError
+from rocketha.protocols.first_byte import TLS_RECORD
 from rocketha.wire import remoting
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.dledger_values import DLedgerRequestCode
@@ -61,6 +67,8 @@ MAY_STAY_SILENT = HELD | {
 }
 """Two-way requests that a server may leave without an answer, or answer much later."""
 
+TLS_ALERT = 0x15
+
 _IP_BIND_ADDRESS_NO_PORT = 24
 _RESET = struct.pack("ii", 1, 0)
 
@@ -80,10 +88,12 @@ class Expected:
 
 
 def expect(data: bytes) -> Expected:
-    """Read a case as a server of ours would."""
+    """Read a case as a server of ours would; what begins as TLS does is a handshake that never ends."""
+    if data[:1] == bytes((TLS_RECORD,)):
+        return Expected("unfinished")
     buffer = FrameBuffer()
     try:
-        commands = [remoting.decode(frame) for frame in buffer.feed(data)]
+        commands = [_heard(frame) for frame in buffer.feed(data)]
     except RemoteProtocolError:
         return Expected("unreadable")
     if buffer.started_frame or not commands:
@@ -93,6 +103,14 @@ def expect(data: bytes) -> Expected:
         # One opaque twice in a case: its answers could not be told apart.
         return Expected("silent")
     return Expected("requests" if wanted else "silent", wanted)
+
+
+def _heard(frame: bytes) -> remoting.Command:
+    """What is answered of a frame: of a header that is too long, that it is."""
+    try:
+        return remoting.decode(frame)
+    except remoting.HeaderTooLong as problem:
+        return problem.command
 
 
 @attrs.define(eq=False)
@@ -118,8 +136,15 @@ class _Lane:
     writing: bool = True
 
 
+_ALONE = Expected("unfinished")
+
+
 class PortRun:
-    """One run of cases against one port."""
+    """One run of cases against one port.
+
+    :param tls: the cases go inside TLS sessions of this.
+    :param stream: the port speaks something else than remoting.
+    """
 
     def __init__(
         self,
@@ -130,7 +155,11 @@ class PortRun:
         lanes: int = LANES,
         close_seconds: float = CLOSE_SECONDS,
         progress: Callable[[PortReport], None] | None = None,
+        tls: ssl.SSLContext | None = None,
+        stream: bool = False,
     ) -> None:
+        self._tls = tls
+        self._stream = stream
         self._address = address
         self._cases = cases
         self._report = report
@@ -189,7 +218,8 @@ class PortRun:
             if events & selectors.EVENT_READ:
                 self._read(lane)
             if lane in self._lanes and events & selectors.EVENT_WRITE:
-                lane.connected = True
+                self._connected(lane)
+            if lane in self._lanes and events & selectors.EVENT_WRITE:
                 self._write(lane)
         for lane in list(self._lanes):
             if lane in self._lanes:
@@ -204,7 +234,7 @@ class PortRun:
             if case is None:
                 self._exhausted = True
             else:
-                self._next = case, expect(case.data)
+                self._next = case, _ALONE if self._stream else expect(case.data)
         return self._next
 
     def _connect(self) -> bool:
@@ -226,6 +256,24 @@ class PortRun:
         self._report.connections += 1
         self._selector.register(sock, selectors.EVENT_READ | selectors.EVENT_WRITE, lane)
         return True
+
+    def _connected(self, lane: _Lane) -> None:
+        """TCP has it; the handshake goes on with what is written and read."""
+        if lane.connected:
+            return
+        lane.connected = True
+        if self._tls is None:
+            return
+        self._selector.unregister(lane.sock)
+        try:
+            lane.sock = self._tls.wrap_socket(
+                lane.sock, server_hostname=self._address[0], do_handshake_on_connect=False
+            )
+        except OSError as problem:  # it has ended already
+            self._lanes.discard(lane)
+            self._refused(str(problem))
+            return
+        self._selector.register(lane.sock, selectors.EVENT_READ | selectors.EVENT_WRITE, lane)
 
     def _refused(self, why: str) -> None:
         now = self._clock()
@@ -282,47 +330,74 @@ class PortRun:
 
     def _write(self, lane: _Lane) -> None:
         if lane.out:
+            waits = False
             try:
                 count = lane.sock.send(lane.out)
-            except BlockingIOError:
-                count = 0
+            except AGAIN as problem:
+                count, waits = 0, isinstance(problem, ssl.SSLWantReadError)
             except OSError as problem:
                 self._lost(lane, problem)
                 return
             del lane.out[:count]
+            if waits:  # for the other end's part of the handshake
+                self._want(lane, writing=False)
+                return
         if not lane.out and lane.ending is not None and lane.ending_shape == "unfinished" and not lane.shut:
             self._shut(lane)
-        wants = bool(lane.out) or not lane.connected
-        if wants != lane.writing:
-            lane.writing = wants
-            self._selector.modify(lane.sock, selectors.EVENT_READ | (selectors.EVENT_WRITE if wants else 0), lane)
+        self._want(lane, bool(lane.out) or not lane.connected)
+
+    def _want(self, lane: _Lane, writing: bool) -> None:
+        if writing != lane.writing:
+            lane.writing = writing
+            self._selector.modify(lane.sock, selectors.EVENT_READ | (selectors.EVENT_WRITE if writing else 0), lane)
 
     def _shut(self, lane: _Lane) -> None:
         lane.shut = True
         lane.ending_since = self._clock()
         with contextlib.suppress(OSError):
-            lane.sock.shutdown(socket.SHUT_WR)
+            socket.socket.shutdown(lane.sock, socket.SHUT_WR)  # that of a TLS socket goes on in the clear
 
     # ---- receiving
 
     def _read(self, lane: _Lane) -> None:
+        if self._tls is None:
+            self._read_once(lane)
+            return
+        while lane in self._lanes and self._read_once(lane):
+            """What TLS has decrypted already wakes no selector."""
+        if lane in self._lanes and lane.out:
+            self._write(lane)
+
+    def _read_once(self, lane: _Lane) -> bool:
+        """Whether there was something."""
         try:
             data = lane.sock.recv(READ_BYTES)
-        except BlockingIOError:
-            return
+        except AGAIN:
+            return False
         except OSError as problem:
             self._lost(lane, problem)
-            return
+            return False
         if not data:
             self._lost(lane, None)
-            return
+            return False
         self._refused_since = None
+        if (
+            self._tls is None
+            and lane.ending is not None
+            and data[0] == TLS_ALERT
+            and lane.ending.data[:1] == bytes((TLS_RECORD,))
+        ):
+            return True  # the port took it for TLS, and says so before it ends the connection
+        if self._stream:
+            self._report.outcomes["bytes back"] += len(data)
+            return True
         try:
             for frame in lane.buffer.feed(data):
                 self._answered(lane, frame)
         except RemoteProtocolError as problem:
             self._report.note("answer unreadable", self._first(lane), str(problem))
             self._drop(lane)
+        return True
 
     def _answered(self, lane: _Lane, frame: bytes) -> None:
         command = remoting.decode(frame, ANSWER_LIMIT)
@@ -403,18 +478,25 @@ class PortRun:
     def _probe_step(self, now: float) -> None:
         """Begin a probe, or look after the one that is out."""
         if self._probe is None:
-            self._probe = Probe(self._address, now)
-            self._selector.register(self._probe.sock, selectors.EVENT_READ, self._probe)
+            probe = Probe(self._address, now, self._tls, self._stream)
+            answer = probe.poll(self._clock())
+            if answer is None:
+                self._probe = probe
+                self._selector.register(probe.sock, selectors.EVENT_READ, probe)
+            else:
+                self._judge(probe, answer)
         elif now - self._probe.since > 2 * PATIENCE_SECONDS:
             self._stop("hang", f"a plain request has no answer after {2 * PATIENCE_SECONDS:.0f} s")
 
     def _probed(self, probe: Probe) -> None:
         answer = probe.poll(self._clock())
-        if answer is None:
-            return
-        self._selector.unregister(probe.sock)
+        if answer is not None:
+            self._selector.unregister(probe.sock)
+            self._probe = None
+            self._judge(probe, answer)
+
+    def _judge(self, probe: Probe, answer: ProbeAnswer) -> None:
         probe.close()
-        self._probe = None
         if answer.seconds is None:
             self._stop("crash", f"a plain request was not served: {answer.problem}")
         else:
@@ -422,14 +504,11 @@ class PortRun:
 
     def _last_probe(self) -> None:
         """The port must still serve when all is done."""
-        probe, answer = Probe(self._address, self._clock()), None
-        while answer is None and self._clock() - probe.since < 2 * PATIENCE_SECONDS:
+        probe = Probe(self._address, self._clock(), self._tls, self._stream)
+        while (answer := probe.poll(self._clock())) is None and self._clock() - probe.since < 2 * PATIENCE_SECONDS:
             select.select([probe.sock], [], [], 0.1)
-            answer = probe.poll(self._clock())
-        probe.close()
         if answer is None:
+            probe.close()
             self._stop("hang", "a plain request after the last case has no answer")
-        elif answer.seconds is None:
-            self._stop("crash", f"a plain request after the last case was not served: {answer.problem}")
         else:
-            self._report.probe(answer.seconds, LATE_SECONDS)
+            self._judge(probe, answer)

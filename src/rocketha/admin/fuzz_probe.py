@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 
 import attrs
 
@@ -15,6 +16,8 @@ from rocketha.wire.fuzz.case import Case
 READ_BYTES = 256 * 1024
 ANSWER_LIMIT = 256 * 1024 * 1024
 CONNECT_SECONDS = 8.0
+AGAIN = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+"""What a socket says that has nothing yet."""
 ALONE_SECONDS = 3.0
 """How long a case sent alone may go without an answer before it counts as silent."""
 
@@ -34,21 +37,29 @@ class Probe:
     """One plain request on a new connection: GET_ROUTEINFO_BY_TOPIC, which any server answers with something.
 
     Its time includes the run's own work between two looks at the selector, a few milliseconds.
+
+    :param tls: it is asked inside a TLS session of this.
+    :param stream: nothing is asked: it is enough that the connection is taken, and the handshake done.
     """
 
-    def __init__(self, address: tuple[str, int], now: float) -> None:
+    def __init__(
+        self, address: tuple[str, int], now: float, tls: ssl.SSLContext | None = None, stream: bool = False
+    ) -> None:
         self.since = now
+        self._stream = stream
         self._buffer = FrameBuffer(ANSWER_LIMIT)
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.sock = socket.socket(family, socket.SOCK_STREAM)
         self._problem = ""
         command = remoting.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "TBW102"})
         command.opaque = PROBE_OPAQUE
+        self._unsent = b"" if stream else remoting.encode(command)
         try:
             self.sock.settimeout(CONNECT_SECONDS)
             self.sock.connect(address)
-            self.sock.sendall(remoting.encode(command))
             self.sock.setblocking(False)
+            if tls is not None:
+                self.sock = tls.wrap_socket(self.sock, server_hostname=address[0], do_handshake_on_connect=False)
         except OSError as problem:
             self._problem = str(problem)
 
@@ -56,10 +67,19 @@ class Probe:
         """The answer, None while there is none."""
         if self._problem:
             return ProbeAnswer(None, self._problem)
+        data = b""
         try:
-            data = self.sock.recv(READ_BYTES)
-        except BlockingIOError:
-            return None
+            if isinstance(self.sock, ssl.SSLSocket):
+                self.sock.do_handshake()
+            if self._stream:
+                return ProbeAnswer(now - self.since)
+            if self._unsent:
+                self._unsent = self._unsent[self.sock.send(self._unsent) :]
+            while piece := self.sock.recv(READ_BYTES):
+                data += piece
+        except AGAIN:
+            if not data:
+                return None
         except OSError as problem:
             return ProbeAnswer(None, str(problem))
         if not data:

@@ -82,6 +82,7 @@ class Role(Process):
         self.port = ports.block()
         self.address = f"{bracketed(host.ip)}:{self.port}"
         self.extra: dict[str, object] = dict(extra or {})
+        self.more: tuple[str, ...] = ()  # flags of ours
         self.ready_s = 0.0
 
     def configuration(self) -> dict[str, object]:
@@ -174,7 +175,7 @@ class JavaNamesrv(_Java, _Namesrv):
 
 class OurNamesrv(_Namesrv):
     def command(self) -> list[str]:
-        return twistd("rocketha-namesrv", "--config", str(self.config_file()))
+        return twistd("rocketha-namesrv", "--config", str(self.config_file()), *self.more)
 
     def configuration(self) -> dict[str, object]:
         return {**super().configuration(), **listening(self.host)}
@@ -261,7 +262,7 @@ class JavaBroker(_Java, _Broker):
 
 class OurBroker(_Broker):
     def command(self) -> list[str]:
-        return twistd("rocketha-broker", "--config", str(self.config_file()))
+        return twistd("rocketha-broker", "--config", str(self.config_file()), *self.more)
 
     def environment(self) -> Mapping[str, str]:
         return our_environment()
@@ -318,7 +319,7 @@ class OurController(_Controller):
         return keys
 
     def command(self) -> list[str]:
-        return twistd("rocketha-controller", "--config", str(self.config_file()))
+        return twistd("rocketha-controller", "--config", str(self.config_file()), *self.more)
 
     def environment(self) -> Mapping[str, str]:
         return our_environment()
@@ -350,7 +351,7 @@ class JavaEmbeddedController(_Java, _EmbeddedController):
 
 class OurEmbeddedController(_EmbeddedController):
     def command(self) -> list[str]:
-        return twistd("rocketha-namesrv", "--config", str(self.config_file()))
+        return twistd("rocketha-namesrv", "--config", str(self.config_file()), *self.more)
 
     def configuration(self) -> dict[str, object]:
         return {**super().configuration(), **listening(self.host)}

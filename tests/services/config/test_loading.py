@@ -13,12 +13,14 @@ import rocketha
 from rocketha.errors import ConfigError, RequestRefused
 from rocketha.services.config import settings, unsupported
 from rocketha.services.config.loading import (
+    AccessConfig,
     BrokerConfig,
     ControllerConfig,
     NamesrvConfig,
     RemotingConfig,
     ReplicationConfig,
     StoreSettings,
+    TlsConfig,
     all_texts,
     describe,
     load_broker,
@@ -302,6 +304,27 @@ class UpdateTests(unittest.TestCase):
             "maxIndexNum",
         ):
             self.refused(f"{key}=70000".encode(), 16, "can not be changed")
+
+    def test_every_key(self) -> None:
+        """Regression X1.  Each of all kinds of servers: one that may change in a running process is a number, a switch
+        or one of a few words; a text, which could be a path, a command, an address or a secret, is refused."""
+        servers: tuple[tuple[BrokerConfig | NamesrvConfig | ControllerConfig, tuple[type[settings.Section], ...]], ...]
+        servers = (
+            (self.config, (BrokerConfig, StoreSettings, RemotingConfig, ReplicationConfig, TlsConfig, AccessConfig)),
+            (NamesrvConfig(config_update_enable=True), (NamesrvConfig, RemotingConfig, TlsConfig)),
+            (ControllerConfig(config_update_enable=True), (ControllerConfig, RemotingConfig, TlsConfig)),
+        )
+        for config, sections in servers:
+            for section in sections:
+                for name, (_, key) in section.declared().items():
+                    with self.subTest(key=name):
+                        if key.live:
+                            self.assertIn(key.kind, ("integer", "decimal", "flag", "choice"))
+                        else:
+                            value = settings.show(key.default) or "/tmp/x; touch /tmp/y"
+                            with self.assertRaises(RequestRefused) as caught:
+                                update(config, f"{name}={value}".encode())
+                            self.assertEqual(caught.exception.code, 16)
 
     def test_off_by_default(self) -> None:
         """Whatever is asked."""
