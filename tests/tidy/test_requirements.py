@@ -36,7 +36,7 @@ ROWS_OF_LETTERS = {
 }
 REGRESSED = [f"{letter}{number}" for letter, numbers in ROWS_OF_LETTERS.items() for number in numbers]
 
-A_TEST = re.compile(r"(tests/[a-z_/]+\.py)::(\w+)::(test_\w+)")
+A_TEST = re.compile(r"(tests/[a-z0-9_/]+\.py)::(\w+)::(test_\w+)")
 NO_TEST = "No test yet:"
 
 
