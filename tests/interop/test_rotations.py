@@ -37,6 +37,8 @@ from .test_access import ROOT, flags_of, keys
 TAKEN = "the files have changed and are in use"
 ROTATIONS = 10 if FULL else 1
 """Of each kind."""
+PLANNED = {ROTATIONS // 4, ROTATIONS - 1}
+"""During these the master is stopped, and hands over."""
 HOSTS = ("127.0.0.1", "localhost")
 OPERATOR = "operator"
 SEEN_S = 20
@@ -145,7 +147,7 @@ class Rotations(InteropCase):
         for number in range(ROTATIONS):
             self.taken(files.certificate_alone)
             done["certificate"] += 1
-            if number == ROTATIONS - 1:
+            if number in PLANNED:
                 self.taken(files.renew, during=self.switch_by_sigterm)
             else:
                 self.taken(files.renew)
