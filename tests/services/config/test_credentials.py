@@ -43,6 +43,14 @@ class CredentialsTests(unittest.TestCase):
         with self.assertRaisesRegex(ConfigError, r"tools\.yml: not UTF-8"):
             credentials.parse(b"accessKey: \xff\n", "tools.yml")
 
+    def test_what_only_yaml_understands(self) -> None:
+        """It is no password: a block, an anchor, null...; in quotes it is."""
+        for value in ("|", ">-", "&a bcd", "*bcd", "!bcd", "~", "%bcd", "@bcd", "[bcd]", "{bcd}", "`bcd"):
+            with self.assertRaisesRegex(ConfigError, r"tools\.yml:2: secretKey: .*put it in quotes") as refusal:
+                credentials.parse(f"accessKey: a\nsecretKey: {value}\n".encode(), "tools.yml")
+            self.assertNotIn("bcd", str(refusal.exception))
+            self.assertEqual(credentials.parse(f"accessKey: a\nsecretKey: '{value}'".encode(), "f").password, value)
+
     def test_files(self) -> None:
         """Nobody else may read it."""
         with tempfile.TemporaryDirectory() as folder:

@@ -20,6 +20,8 @@ ENVIRONMENT = "ROCKETHA_CREDENTIALS"
 """Names such a file where no flag does."""
 USER, PASSWORD = "accessKey", "secretKey"
 _QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')\s*(?:#.*)?""")
+_OF_YAML = tuple("|>&*!~%@[{`")
+"""What begins so is for YAML something else than a text, or nothing."""
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 
 
@@ -41,7 +43,10 @@ def parse(data: bytes, name: str) -> Credentials:
                 raise ConfigError(f"{name}:{number}: {key} is there twice")
             found[key] = _value(rest.strip())
             if not found[key]:
-                raise ConfigError(f"{name}:{number}: {key}: a text is wanted, in quotes where it has others or a #")
+                raise ConfigError(
+                    f"{name}:{number}: {key}: a text is wanted: put it in quotes where it has others, has a # or begins "
+                    f"with one of {' '.join(_OF_YAML)}"
+                )
     for key in (USER, PASSWORD):
         if key not in found:
             raise ConfigError(f"{name}: no {key}: two lines are wanted, {USER}: NAME and {PASSWORD}: PASSWORD")
@@ -60,7 +65,7 @@ def load(path: str) -> Credentials:
 def _value(text: str) -> str:
     """Empty: it is none."""
     if text[:1] not in ("'", '"'):
-        return _COMMENT.sub("", text).strip()
+        return "" if text.startswith(_OF_YAML) else _COMMENT.sub("", text).strip()
     found = _QUOTED.fullmatch(text)
     if found is None:
         return ""
