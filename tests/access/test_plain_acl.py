@@ -6,6 +6,8 @@ from __future__ import annotations
 import itertools
 import unittest
 
+import attrs
+
 from rocketha.access import plain_acl
 from rocketha.access.accounts import USERS_MAX, Accounts, acl_info
 from rocketha.access.plain_acl import DENY, PERMISSIONS, PERMISSIONS_MAX, PlainAcl
@@ -382,7 +384,7 @@ class MigrationTests(unittest.TestCase):
         self.assertEqual(left_out, {})
         self.assertEqual(after.users["RocketMQ"], users["RocketMQ"])
         self.assertEqual(after.users["rocketmq2"].password, "its own")
-        self.assertEqual(after.migrated, {"RocketMQ"})
+        self.assertEqual(after.migrated, {"RocketMQ", "rocketmq2"})
         self.assertIs(after.migrate(users.values())[0], after)
         gone = after.delete("RocketMQ")
         self.assertIs(gone.migrate(users.values())[0], gone)
@@ -390,7 +392,17 @@ class MigrationTests(unittest.TestCase):
         self.assertEqual(loaded, gone)
         self.assertIs(loaded.migrate(users.values())[0], loaded)
         for changed in (after.update("RocketMQ", {"password": "new"}), after.revoke("User:RocketMQ", None, None)):
-            self.assertEqual(changed.migrated, {"RocketMQ"})
+            self.assertEqual(changed.migrated, {"RocketMQ", "rocketmq2"})
+
+    def test_who_was_a_user_before(self) -> None:
+        """Deleted later, he does not come back with the password of the file; that is kept though nobody is new."""
+        users = read(SAMPLE).accounts.users
+        present = Accounts().with_users({name: attrs.evolve(user, password="its own") for name, user in users.items()})
+        after, _ = present.migrate(users.values())
+        self.assertEqual((after.users, after.migrated), (present.users, set(users)))
+        self.assertIs(after.migrate(users.values())[0], after)
+        gone = Accounts.load(after.delete("rocketmq2").dump())
+        self.assertNotIn("rocketmq2", gone.migrate(users.values())[0].users)
 
     def test_too_much(self) -> None:
         rows = "topicPerms:\n" + "".join(f"- t{number}=PUB\n" for number in range(1001))

@@ -44,7 +44,7 @@ class User:
 class Accounts:
     """All of them, by name.
 
-    :ivar migrated: names of those that were made of accounts of ACL 1, whether or not they are still there.
+    :ivar migrated: names in files of ACL 1 that were users once, whether or not they still are.
     """
 
     users: Mapping[str, User] = attrs.field(factory=dict)
@@ -89,8 +89,8 @@ class Accounts:
         """And these, who were accounts of ACL 1, where nobody has that name; each once, so that whom an administrator
         deletes is not there again.  Itself where there is none; and why some were left out, by their names.
         """
-        made, left_out = dict(self.users), dict[str, str]()
-        for user in users:
+        named, made, left_out = tuple(users), dict(self.users), dict[str, str]()
+        for user in named:
             if user.name in made or user.name in self.migrated:
                 continue
             if len(made) >= USERS_MAX:
@@ -99,8 +99,8 @@ class Accounts:
                 left_out[user.name] = f"more than {ENTRIES_MAX} entries"
             else:
                 made[user.name] = user
-        new = made.keys() - self.users.keys()
-        return (Accounts(made, self.migrated | new) if new else self), left_out
+        migrated = self.migrated.union(user.name for user in named if user.name in made)
+        return (Accounts(made, migrated) if migrated != self.migrated else self), left_out
 
     # --- what they may do
 
