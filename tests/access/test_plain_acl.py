@@ -374,6 +374,19 @@ class BadFileTests(SeededCase):
                     self.assertEqual(name, "rocketmq2")
 
 
+class SecretTests(unittest.TestCase):
+    """With a blank forgotten, the secret is part of a key."""
+
+    def test_warnings(self) -> None:
+        for key in ("secretKey:hunter2s", "secretKey hunter2s", "secretKey=hunter2s", "secretKey :hunter2s"):
+            found = read(f"accounts:\n- {{accessKey: account1, secretKey: secret01, {key}}}\n")
+            self.assertEqual(found.warnings, ("f1.yml, line 2: 'secretKey' is no key of ACL 1",))
+
+    def test_errors(self) -> None:
+        with self.assertRaisesRegex(ConfigError, "^f1.yml, line 2: secretKey stands there twice$"):
+            read("accounts:\n- {secretKey:hunter2s, secretKey:hunter2s}\n")
+
+
 class MigrationTests(unittest.TestCase):
     """:meth:`rocketha.access.accounts.Accounts.migrate`."""
 

@@ -65,6 +65,7 @@ _ACCOUNT_KEYS = (
 _YES, _NO = ("true", "yes", "on"), ("false", "no", "off", "")
 _STR, _INT, _NULL, _MERGE = (f"tag:yaml.org,2002:{tag}" for tag in ("str", "int", "null", "merge"))
 _QUOTED = re.compile("[\"'].*[\"']")
+_WORD = re.compile("[A-Za-z0-9_-]*")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -180,10 +181,10 @@ class _File:
             if key.tag == _MERGE or not isinstance(key, yaml.ScalarNode):
                 raise ConfigError(f"{self.at(key)}: only plain keys are read, no << and no lists")
             if key.value in found:
-                raise ConfigError(f"{self.at(key)}: {key.value[:40]} stands there twice")
+                raise ConfigError(f"{self.at(key)}: {_shown(key)} stands there twice")
             found[key.value] = value
             if key.value not in known:
-                self.warnings.append(f"{self.at(key)}: {key.value[:40]!r} is no key of ACL 1")
+                self.warnings.append(f"{self.at(key)}: {_shown(key)!r} is no key of ACL 1")
         return found
 
     def items(self, node: Any, key: str) -> Sequence[Any]:
@@ -223,6 +224,12 @@ class _File:
     @staticmethod
     def _blank(node: Any) -> bool:
         return bool(node.tag == _NULL and isinstance(node, yaml.ScalarNode))
+
+
+def _shown(key: Any) -> str:
+    """The first word of a key: with a blank forgotten the value, maybe a secret, is part of it."""
+    found = _WORD.match(key.value)
+    return found[0][:40] if found is not None else ""
 
 
 def _account(file: _File, node: Any) -> tuple[User, Addresses]:
