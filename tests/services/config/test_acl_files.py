@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pathlib
 import tempfile
@@ -10,6 +11,7 @@ from unittest import mock
 
 from rocketha.errors import ConfigError
 from rocketha.services.config import acl_files
+from rocketha.services.config.access import AccessConfig
 from rocketha.services.config.acl_files import AclFiles
 from rocketha.services.config.loading import describe, load_broker
 
@@ -220,6 +222,14 @@ class KeyTests(FolderCase):
         assert access.plain is not None
         self.assertEqual(self.names(access.plain), ["account1"])
         self.assertIsNone(access.plain_accounts)
+
+    def test_who_judges(self) -> None:
+        """Files that were read, for whatever reason, judge nobody unless aclEnable says so, and ACL 2 does not."""
+        self.write("conf/plain_acl.yml", text(FIRST))
+        for acl_1, acl_2 in itertools.product((False, True), repeat=2):
+            config = AccessConfig(acl_enable=acl_1, authentication_enabled=acl_2, plain=self.found())
+            self.assertEqual(config.plain_accounts is not None, acl_1 and not acl_2)
+            self.assertEqual(config.authorizes, acl_1 and not acl_2)
 
     def test_replicas(self) -> None:
         """They sign nothing: certificates say who they are."""

@@ -107,9 +107,14 @@ class AccessConfig(Section):
     plain: AclFiles | None = attrs.field(default=None, repr=False)
 
     @property
+    def judges_by_acl_1(self) -> bool:
+        """Beside ACL 2 it has no effect."""
+        return self.acl_enable and not self.authentication_enabled
+
+    @property
     def plain_accounts(self) -> AclFiles | None:
         """Where requests are judged by ACL 1: its files."""
-        return None if self.authentication_enabled else self.plain
+        return self.plain if self.judges_by_acl_1 else None
 
     @property
     def authorizes(self) -> bool:
@@ -186,9 +191,9 @@ def check_access(config: AccessConfig, read_secret: bytes | None, replicas: bool
         raise ConfigError(
             "migrateAuthFromV1Enabled=true needs authenticationEnabled=true: it makes users of the accounts of ACL 1"
         )
+    if config.judges_by_acl_1 and replicas and not identified:
+        raise ConfigError(f"aclEnable=true {_NEEDS_IDENTITIES}")
     if not config.authentication_enabled:
-        if config.acl_enable and replicas and not identified:
-            raise ConfigError(f"aclEnable=true {_NEEDS_IDENTITIES}")
         return
     if config.acl_enable and not config.authorization_enabled:
         raise ConfigError(
@@ -228,7 +233,7 @@ def read_acl_files(config: AccessConfig, home: str, warnings: list[str]) -> None
         )
     for key, wanted in (
         ("migrateAuthFromV1Enabled", config.migrate_auth_from_v1_enabled),
-        ("aclEnable", config.acl_enable and not config.authentication_enabled),
+        ("aclEnable", config.judges_by_acl_1),
     ):
         if wanted:
             try:
