@@ -13,7 +13,7 @@ from rocketha.errors import ConfigError
 from rocketha.services.config import acl_files
 from rocketha.services.config.access import AccessConfig
 from rocketha.services.config.acl_files import AclFiles
-from rocketha.services.config.loading import describe, load_broker
+from rocketha.services.config.loading import describe, load_broker, load_learner, load_witness
 
 FIRST, SECOND = ("account1", "secret-one"), ("account2", "secret-two")
 
@@ -230,6 +230,22 @@ class KeyTests(FolderCase):
             config = AccessConfig(acl_enable=acl_1, authentication_enabled=acl_2, plain=self.found())
             self.assertEqual(config.plain_accounts is not None, acl_1 and not acl_2)
             self.assertEqual(config.authorizes, acl_1 and not acl_2)
+
+    def test_who_answers_no_clients(self) -> None:
+        """A witness and a learner need nothing for them; whom a learner signs as counts."""
+        group = "dLegerGroup=g\ndLegerPeers=n0-127.0.0.1:1;n1-127.0.0.1:2;n2-127.0.0.1:3\ndLegerWitness=n2\n"
+        for on in ("aclEnable=true", "authenticationEnabled=true\nmigrateAuthFromV1Enabled=true",
+                   "authorizationEnabled=true"):  # fmt: skip
+            self.refused(on, "true")
+            for load in (load_witness, load_learner):
+                with mock.patch("importlib.util.find_spec", return_value=None):
+                    loaded = load(f"{group}{on}\nauthSecretFile=/nowhere\n".encode(), "b.conf", {}, {"HOME": "/home"})
+                self.assertIsNone(loaded.config.access.plain_accounts)
+        wrong, right = ('innerClientAuthenticationCredentials={"accessKey":"a"%s}' % more
+                        for more in ("", ',"secretKey":"s"'))  # fmt: skip
+        self.assertIsNotNone(load_learner(right.encode()).config.access.credentials)
+        with self.assertRaisesRegex(ConfigError, "innerClientAuthenticationCredentials"):
+            load_learner(wrong.encode())
 
     def test_replicas(self) -> None:
         """They sign nothing: certificates say who they are."""

@@ -1,7 +1,7 @@
 """The configuration of a service: RocketMQ's property files, flags and environment, as typed values.
 
-``load_broker``, ``load_namesrv``, ``load_controller`` and ``load_witness`` take the bytes of a file, so an existing
-``broker.conf`` starts our broker.  Precedence: flag, then file, then environment, then the default.  What is wrong is a
+``load_broker``, ``load_namesrv``, ``load_controller``, ``load_witness`` and ``load_learner`` take the bytes of a file, so
+an existing ``broker.conf`` starts our broker.  Precedence: flag, then file, then environment, then the default.  What is wrong is a
 :class:`~rocketha.errors.ConfigError` that names file, line, key and what is allowed; what has no effect is a warning in
 the result, which the service logs.
 
@@ -58,6 +58,7 @@ __all__ = [
     "describe",
     "load_broker",
     "load_controller",
+    "load_learner",
     "load_namesrv",
     "load_tls",
     "load_witness",
@@ -152,6 +153,7 @@ def load_broker(
     environment: Mapping[str, str] | None = None,
     host_name: str | None = None,
     witness: bool = False,
+    judges: bool = True,
 ) -> Loaded[BrokerConfig]:
     """Build the broker's configuration.
 
@@ -161,6 +163,7 @@ def load_broker(
     :param environment: ``os.environ`` where not given.
     :param host_name: the default of ``brokerName``.
     :param witness: of the member that ``dLegerWitness`` names, which is no broker.
+    :param judges: whether it answers clients, so that users and their rights count.
     :raises ConfigError: anything that is wrong.
     """
     environment = os.environ if environment is None else environment
@@ -190,7 +193,10 @@ def load_broker(
     _complete_broker(config, environment, host_name, warnings)
     fit_broker(config, texts.keys(), name, warnings)
     complete_replication(config, keys, texts.keys(), name, warnings)
-    _complete_access(config, warnings)
+    if judges:
+        _complete_access(config, warnings)
+    else:
+        config.access.credentials  # noqa: B018  it may be refused
     if not witness and keys.d_leger_self_id and keys.d_leger_self_id == keys.d_leger_witness:
         own = keys.d_leger_self_id
         raise ConfigError(f"{name}: dLegerSelfId={own} is refused, it is dLegerWitness: start twistd rocketha-witness")
@@ -213,7 +219,20 @@ def load_witness(
     environment: Mapping[str, str] | None = None,
 ) -> Loaded[BrokerConfig]:
     """Build a witness's configuration from that of its group; arguments and errors as for :func:`load_broker`."""
-    return load_broker(data, name, {**(flags or {}), "enableDLegerCommitLog": "true"}, environment, witness=True)
+    return load_broker(data, name, {**(flags or {}), "enableDLegerCommitLog": "true"}, environment, witness=True, judges=False)
+
+
+def load_learner(
+    data: bytes = b"",
+    name: str = "broker.conf",
+    flags: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Loaded[BrokerConfig]:
+    """Build a learner's configuration from that of any broker of its group; arguments and errors as for
+    :func:`load_broker`.
+    """
+    own = {"brokerRole": "SLAVE", "brokerId": "1"}  # which broker the file is of does not matter
+    return load_broker(data, name, {**(flags or {}), **own}, environment, judges=False)
 
 
 def load_namesrv(

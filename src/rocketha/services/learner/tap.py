@@ -56,12 +56,11 @@ class Options(KeyOptions):
     def load(self) -> None:
         if self["config"] is None and not self["master"] and "namesrvAddr" not in self.flags:
             raise ConfigError("--namesrv or --master is needed")
-        # which broker of the group the file is of does not matter
-        flags = {**self.flags, "brokerRole": "SLAVE", "brokerId": "1"}
+        flags = dict(self.flags)
         if self["master"]:
             split_address(self["master"])
             flags["haMasterAddress"] = self["master"]  # a slave must be told one; here the master is asked for it
-        self.loaded = loading.load_broker(*self.file("broker.conf"), flags)
+        self.loaded = loading.load_learner(*self.file("broker.conf"), flags)
         self.network = TlsNetwork(self.loaded.config.remoting.tls, listens=False)
         keys = self.loaded.config.replication
         keys.async_learner = True
