@@ -44,8 +44,8 @@ def parse(data: bytes, name: str) -> Credentials:
             found[key] = _value(rest.strip())
             if not found[key]:
                 raise ConfigError(
-                    f"{name}:{number}: {key}: a text is wanted: put it in quotes where it has others, has a # or begins "
-                    f"with one of {' '.join(_OF_YAML)}"
+                    f"{name}:{number}: {key}: a text is wanted: put it in quotes where it has others, has a #, or "
+                    f"begins with one of {' '.join(_OF_YAML)}"
                 )
     for key in (USER, PASSWORD):
         if key not in found:

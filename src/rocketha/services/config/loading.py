@@ -1,9 +1,9 @@
 """The configuration of a service: RocketMQ's property files, flags and environment, as typed values.
 
-``load_broker``, ``load_namesrv``, ``load_controller``, ``load_witness`` and ``load_learner`` take the bytes of a file, so
-an existing ``broker.conf`` starts our broker.  Precedence: flag, then file, then environment, then the default.  What is wrong is a
-:class:`~rocketha.errors.ConfigError` that names file, line, key and what is allowed; what has no effect is a warning in
-the result, which the service logs.
+``load_broker``, ``load_namesrv``, ``load_controller``, ``load_witness`` and ``load_learner`` take the bytes of a file,
+so an existing ``broker.conf`` starts our broker.  Precedence: flag, then file, then environment, then the default.
+What is wrong is a :class:`~rocketha.errors.ConfigError` that names file, line, key and what is allowed; what has no
+effect is a warning in the result, which the service logs.
 
 Keys and defaults: :mod:`rocketha.services.config.keys`, :mod:`rocketha.services.config.replication`,
 :mod:`rocketha.services.config.controller`.
@@ -219,7 +219,9 @@ def load_witness(
     environment: Mapping[str, str] | None = None,
 ) -> Loaded[BrokerConfig]:
     """Build a witness's configuration from that of its group; arguments and errors as for :func:`load_broker`."""
-    return load_broker(data, name, {**(flags or {}), "enableDLegerCommitLog": "true"}, environment, witness=True, judges=False)
+    return load_broker(
+        data, name, {**(flags or {}), "enableDLegerCommitLog": "true"}, environment, witness=True, judges=False
+    )
 
 
 def load_learner(
