@@ -57,7 +57,15 @@ MUTANTS = (
         "seen = self._users.get(user)\n",
         "user = ''\n        seen = self._users.get(user)\n",
     ),
-    Mutant("anybody loses what he sent", REPLAYS, "most = max(", "most = min("),
+    Mutant("anybody loses what he sent", REPLAYS, "heapq.heapify(most)", "most.sort(reverse=True)"),
+    Mutant("what one lost counts for all", REPLAYS, "not seen.line and seen.until_ms < before_ms]", "not seen.line]"),
+    Mutant("room for one at a time", REPLAYS, "max(1, REMEMBERED_MAX // LOST_PART)", "0"),
+    Mutant(
+        "a stamp that nobody signed is remembered",
+        USERS,
+        "if user is not None and proven(user.password, fields, command.body, command.version) is not None:",
+        "if user is not None:",
+    ),
     Mutant(
         "the stamp is signed by nobody", SIGNER, "given[SIGNATURE] = sign(", "given.setdefault(SIGNATURE, '') or sign("
     ),

@@ -144,3 +144,33 @@ class ReplaysTests(unittest.TestCase):
             self.assertEqual(len(self.replays._users), 1)
             self.now_ms = signed_ms
             self.refused("sign it again", 1, signed_ms, "user0")
+
+    def test_who_has_lost_all_he_had(self) -> None:
+        """His time is not everybody's: it may be ahead of the others' clocks."""
+        with mock.patch.object(replays, "REMEMBERED_MAX", 100):
+            for number in range(300):
+                self.take(number, self.now_ms + AHEAD_MS, f"user{number}")
+                self.assertLessEqual(self.replays.count, 100)
+            self.take(1, self.now_ms, "bob")
+            for number in range(300):
+                self.refused("before", number, self.now_ms + AHEAD_MS, f"user{number}")
+            self.now_ms += WINDOW_MS + AHEAD_MS + 1
+            for number in range(400):
+                self.now_ms += 1
+                self.take(number)
+            self.assertEqual(len(self.replays._users), 1)
+
+    def test_room_for_a_while(self) -> None:
+        """Also where each has little: it is made for many at once, and those with most give most of it."""
+        with mock.patch.object(replays, "REMEMBERED_MAX", 6400):
+            for number in range(6400):
+                self.take(number, user=f"user{number % 800}")
+            self.take(6400, user="user0")
+            self.assertEqual(self.replays.count, 6300)
+            sizes = {len(seen.line) for seen in self.replays._users.values()}
+            self.assertLessEqual(max(sizes) - min(sizes), 1)
+            with mock.patch.object(self.replays, "_make_room") as made:
+                for number in range(100):
+                    self.now_ms += 1
+                    self.take(number, user="bob")
+            made.assert_not_called()

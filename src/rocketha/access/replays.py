@@ -3,7 +3,8 @@
 Pure.  Theory of operation.  A request is remembered until its time is out of the window; what is older is refused for
 its age.  So memory must last for all requests of a window, and is bounded nevertheless: where it is full, who has most
 in it loses the oldest part of that, and whatever of his is not newer than what was lost is refused from then on.  The
-window of one busy user gets shorter; nothing is ever served twice for that, and no other user feels it.
+window of one busy user gets shorter; nothing is ever served twice for that, and no other user feels it.  Names are
+those of users, so there are not many.
 
 The same holds for what a process cannot know: before it began, and before it became master, others served.
 """
@@ -23,7 +24,7 @@ be served again for so long after it."""
 REMEMBERED_MAX = 100_000
 """Requests of all users; about 100 bytes each."""
 LOST_PART = 64
-"""Of who has most in it, one in so many is lost when it is full."""
+"""When it is full, one in so many is lost: there is room for a while, whoever has how much."""
 FORGOTTEN_AT_ONCE = 16
 """With each request that comes; so many expire at once where there were many, and none for a while."""
 
@@ -108,8 +109,13 @@ class Replays:
     def _make_room(self, before_ms: int) -> None:
         for seen in self._users.values():
             self.count -= seen.forget(FORGOTTEN_AT_ONCE, before_ms)
-        for name in [name for name, seen in self._users.items() if not seen.line]:
+        # What one has lost may be of now, and ahead: it is remembered as his own until it would be refused for its age.
+        for name in [name for name, seen in self._users.items() if not seen.line and seen.until_ms < before_ms]:
             self._until_ms = max(self._until_ms, self._users.pop(name).until_ms)
-        most = max(self._users.values(), key=lambda seen: len(seen.line))
-        if self.count > REMEMBERED_MAX:
-            self.count -= most.forget(1 + len(most.line) // LOST_PART)
+        most = [(-len(seen.line), name) for name, seen in self._users.items()]
+        heapq.heapify(most)
+        while self.count > REMEMBERED_MAX - max(1, REMEMBERED_MAX // LOST_PART):
+            size, name = most[0]
+            lost = self._users[name].forget(1 + -size // LOST_PART)
+            self.count -= lost
+            heapq.heapreplace(most, (size + lost, name))

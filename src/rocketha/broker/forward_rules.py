@@ -29,6 +29,9 @@ others alone."""
 EPOCH_MARK = "rocketha.forwardedEpoch"
 """Beside it: the epoch of the master that it was passed on to, as the forwarder knew it."""
 
+FORWARDER_FIELDS = frozenset({MARK, EPOCH_MARK})
+"""Its client has not signed these."""
+
 NEWER_MARK = "rocketha.masterEpoch"
 """Field of the refusal of such a request: the epoch of a newer master, for whom the forwarder should wait."""
 

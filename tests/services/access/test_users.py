@@ -7,9 +7,10 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.access.accounts import TOPIC, Accounts
-from rocketha.access.signature import sign, signed
+from rocketha.access.signature import ACCESS_KEY, sign, signed
 from rocketha.access.signer import Credentials, Signer
 from rocketha.access.stamp import FIELD, NONCE_BYTES
+from rocketha.broker.forward_rules import EPOCH_MARK, MARK
 from rocketha.broker.role import Role
 from rocketha.broker.routes import ROUTES
 from rocketha.errors import RequestRefused
@@ -214,6 +215,42 @@ class StampedTests(UsersCase):
         self.assertEqual(self.pass_on(Command(RequestCode.GET_MAX_OFFSET, fields={"topic": "a1"})), "")
         bad = Command(RequestCode.GET_MAX_OFFSET, fields={FIELD: "\ud800"})
         self.assertEqual(self.pass_on(bad), "16 the stamp cannot be read.")
+
+    def test_passed_on_with_the_forwarders_fields(self) -> None:
+        """They are not signed, and belong to no layout."""
+        self.wall_ms += 1000
+        command = self.stamped()
+        command.fields.update({MARK: "10.0.0.1:10911", EPOCH_MARK: "3"})
+        self.assertEqual(self.pass_on(command), "")
+        self.assertEqual(self.pass_on(command), "16 this request was sent before.")
+
+    def forged(self, name: str, number: int = 1) -> Command:
+        fields = {**self.stamped(number).fields, ACCESS_KEY: name}
+        return Command(RequestCode.GET_MAX_OFFSET, fields=fields)
+
+    def test_passed_on_from_a_white_address(self) -> None:
+        """A stamp that no user signed is not remembered: whoever is named there, known or not, feels nothing."""
+        config, white = AccessConfig(acl_enable=True), lambda name, host: True
+        self.users = Users(lambda: self.accounts, config, "c1", lambda: self.now_ms, lambda: self.wall_ms, white)
+        self.wall_ms += 1000
+        for number in range(100):
+            for name in ("root", f"nobody{number}"):
+                self.assertEqual(self.pass_on(self.forged(name, number)), "")
+        self.assertEqual((self.users._replays.count, len(self.users._replays._users)), (0, 0))
+        self.assertEqual(self.pass_on(self.stamped()), "")
+        self.assertEqual(self.pass_on(self.stamped()), "16 this request was sent before.")
+
+    def test_passed_on_and_not_signed(self) -> None:
+        """Without white addresses a replica lets none in, unless it has other users than the master."""
+        self.wall_ms += 1000
+        for name in ("root", "nobody"):
+            self.assertEqual(self.pass_on(self.forged(name)), "16 check signature failed.")
+        self.assertEqual(self.users._replays.count, 0)
+
+    def test_passed_on_as_another_request(self) -> None:
+        self.wall_ms += 1000
+        other = Command(RequestCode.GET_MIN_OFFSET, fields=self.stamped().fields)
+        self.assertEqual(self.pass_on(other), "16 signed as a request 30, sent as 31.")
 
     def test_passed_on_unsigned(self) -> None:
         """Of a code that everybody may ask no replica has seen who sent it: nobody uses up another's nonces by that."""

@@ -17,6 +17,7 @@ from rocketha.access.replays import Forgotten, Replays
 from rocketha.access.routes import Asker
 from rocketha.access.signature import ACCESS_KEY, proven
 from rocketha.access.stamp import FIELD, MARK, Stamp
+from rocketha.broker.forward_rules import FORWARDER_FIELDS
 from rocketha.broker.role import Role
 from rocketha.broker.routes import BrokerRoute
 from rocketha.broker.routes import Kind as RequestKind
@@ -164,12 +165,21 @@ class Users:
     def passed_on(self, command: Command) -> None:
         """A replica has judged this request; only the one that serves it knows whether it has served it before.
 
-        :raises RequestRefused: it has, or may have, or one before it.
+        A client at a white address may have stamped it with anything: only what is signed by a user is remembered.
+
+        :raises RequestRefused: it was served before, or may have been, or one before it.
         """
         text = command.fields.get(FIELD)
         if text is not None and command.code not in self._unsigned:  # of these nobody has judged the signature
             try:
-                self._take(command.fields.get(ACCESS_KEY, ""), Stamp.read(text.encode("utf-8", "replace")))
+                stamp = Stamp.read(text.encode("utf-8", "replace"))
+                fields = {name: value for name, value in command.fields.items() if name not in FORWARDER_FIELDS}
+                user = self._accounts().users.get(fields.get(ACCESS_KEY, ""))
+                if user is not None and proven(user.password, fields, command.body, command.version) is not None:
+                    stamp.check(command.code, fields)
+                    self._take(user.name, stamp)
+                elif self._lets_in is None:  # else it may have come without a signature
+                    raise Refused("check signature failed.")
             except Refused as problem:
                 raise refused(str(problem)) from None
 
