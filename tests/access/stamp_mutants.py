@@ -31,6 +31,7 @@ MUTANTS = (
     Mutant("its name is not the first", STAMP, 'FIELD = "0Stamp"', 'FIELD = "Stamp"'),
     Mutant("the nonce is not kept", REPLAYS, "        seen.add(key)\n", ""),
     Mutant("the nonce is not looked for", REPLAYS, "if key in seen.keys:", "if False:"),
+    Mutant("what has waited is not looked at", "services/broker/dispatcher.py", "self._waited is not None", "False"),
     Mutant("the time is not checked", REPLAYS, "if not -AHEAD_MS <= late_ms <= self._window_ms:", "if False:"),
     Mutant("a time ahead is not checked", REPLAYS, "if not -AHEAD_MS <= late_ms <=", "if not late_ms <="),
     Mutant("a clock may be ahead as far as behind", REPLAYS, "if not -AHEAD_MS <=", "if not -self._window_ms <="),

@@ -79,6 +79,14 @@ class Replays:
         """Others may have served what was signed until now."""
         self._began_ms = max(self._began_ms, now_ms)
 
+    def check_began(self, stamp: Stamp) -> None:
+        """See that a request, remembered or not, is of the time since then.
+
+        :raises Forgotten: others may have served it.
+        """
+        if stamp.time_ms <= self._began_ms:
+            raise Forgotten("signed before this broker began to serve: sign it again.")
+
     def take(self, user: str, stamp: Stamp, now_ms: int) -> None:
         """A request came; remember it.
 
@@ -89,8 +97,7 @@ class Replays:
         if not -AHEAD_MS <= late_ms <= self._window_ms:
             what = "before" if late_ms > 0 else "after"
             raise Refused(f"signed {abs(late_ms) / 1000:.1f} s {what} the time of this broker: check both clocks.")
-        if stamp.time_ms <= self._began_ms:
-            raise Forgotten("signed before this broker began to serve: sign it again.")
+        self.check_began(stamp)
         before_ms = now_ms - self._window_ms
         seen = self._users.get(user)
         if seen is None:

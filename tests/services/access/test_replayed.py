@@ -14,6 +14,7 @@ from rocketha.access.replays import AHEAD_MS
 from rocketha.access.signature import ACCESS_KEY, SIGNATURE, proven, sign, signed
 from rocketha.access.signer import Credentials, Signer
 from rocketha.access.stamp import FIELD, NONCE_BYTES
+from rocketha.broker.role import Role
 from rocketha.services.broker import tap
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.cluster import tap as cluster_tap
@@ -24,7 +25,7 @@ from rocketha.store.disk import Disk
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import VERSION, Command
 from tests.services.access.test_accounts_log import ANN, ROOT, AccountsCase
-from tests.services.broker_case import BrokerCase, send_fields
+from tests.services.broker_case import BrokerCase, Client, send_fields
 
 SEND = RequestCode.SEND_MESSAGE_V2
 SERVED, REFUSED, LATER = ResponseCode.SUCCESS, ResponseCode.NO_PERMISSION, ResponseCode.SYSTEM_BUSY
@@ -160,6 +161,71 @@ class ReplayedTests(ReplayedCase):
         data = b"".join(map(bytes, found.buffers))
         self.assertIn(b"body", data)
         self.assertNotIn(b"rocketha/1", data)
+
+
+class WaitedTests(ReplayedCase):
+    """What was let in before this broker became master, and is served by it as that."""
+
+    def ask_and_wait(self, *frames: Command) -> list[Client]:
+        """A client each; nothing is answered yet."""
+        clients = []
+        for frame in frames:
+            client = self.connect()
+            client.say(client.command(frame.code, frame.fields, frame.body))
+            clients.append(client)
+        self.advance(0.2)
+        for client in clients:
+            self.assertEqual(client.heard(), [])
+        return clients
+
+    def heard(self, clients: list[Client]) -> list[int]:
+        self.advance(0.2)
+        return [said.code for client in clients for said in client.heard()]
+
+    def plain(self) -> Command:
+        fields = {**send_fields("T1"), ACCESS_KEY: ROOT[0]}
+        fields[SIGNATURE] = sign(ROOT[1], signed(fields, b"body"))
+        return Command(SEND, fields=fields, body=b"body")
+
+    def test_kept_for_a_master(self) -> None:
+        """The one before may have served it; without a stamp it is served, as in RocketMQ."""
+        captured, replication = self.frame(), self.broker.replication
+        self.advance(1)
+        replication._end_role("test")
+        self.broker.watch.unknown()
+        clients = self.ask_and_wait(captured, self.plain())
+        self.assertEqual(self.broker.forwarding.kept, 2)
+        replication._become(Role.MASTER)
+        self.broker.watch.own(2)
+        self.assertEqual(self.heard(clients), [LATER, SERVED])
+        self.assertEqual(self.stored(), 1)
+        self.assertEqual(self.say(captured)[0], LATER)
+        self.assertEqual(self.say(self.frame())[0], SERVED)
+
+    def test_parked_while_the_log_is_changed(self) -> None:
+        """As when a replica becomes master."""
+        captured, replication, changes = self.frame(), self.broker.replication, self.broker.core.changes
+        self.advance(1)
+        replication._end_role("test")
+        changes.busy = True
+        clients = self.ask_and_wait(captured, self.plain())
+        self.assertEqual(len(self.broker.dispatcher.parked), 2)
+        replication._become(Role.MASTER)
+        self.broker.watch.own(2)
+        changes.busy = False
+        self.broker.dispatcher.new_topics.go_on()
+        self.assertEqual(self.heard(clients), [LATER, SERVED])
+        self.assertEqual(self.stored(), 1)
+
+    def test_parked_by_one_that_stays_master(self) -> None:
+        """It is remembered, and served all the same."""
+        frame, changes = self.frame(), self.broker.core.changes
+        changes.busy = True
+        clients = self.ask_and_wait(frame)
+        changes.busy = False
+        self.broker.dispatcher.new_topics.go_on()
+        self.assertEqual(self.heard(clients), [SERVED])
+        self.assertEqual(self.say(frame), (REFUSED, "this request was sent before."))
 
 
 class RequiredTests(ReplayedCase):

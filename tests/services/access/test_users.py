@@ -216,6 +216,30 @@ class StampedTests(UsersCase):
         bad = Command(RequestCode.GET_MAX_OFFSET, fields={FIELD: "\ud800"})
         self.assertEqual(self.pass_on(bad), "16 the stamp cannot be read.")
 
+    def test_after_a_wait(self) -> None:
+        """What was let in is let in again, as long as nobody else was master when it was signed."""
+
+        def again(command: Command) -> str:
+            try:
+                self.users.after_wait(command)
+            except RequestRefused as refusal:
+                return f"{int(refusal.code)} {refusal.remark}"
+            return ""
+
+        self.wall_ms += 1000
+        command, unstamped = self.stamped(), Command(RequestCode.GET_MAX_OFFSET, fields={"topic": "a1"})
+        self.assertEqual(self.judge(command), "")
+        for role, said in (
+            (Role.SLAVE, ""),
+            (Role.MASTER, "2 signed before this broker began to serve: sign it again."),
+        ):
+            self.users.role_changed(role)
+            self.assertEqual(again(command), said)
+            self.assertEqual(again(unstamped), "")
+        self.assertEqual(
+            again(Command(RequestCode.GET_MAX_OFFSET, fields={FIELD: "x"})), "16 the stamp cannot be read."
+        )
+
     def test_passed_on_with_the_forwarders_fields(self) -> None:
         """They are not signed, and belong to no layout."""
         self.wall_ms += 1000

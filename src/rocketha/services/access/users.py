@@ -48,6 +48,11 @@ def refused(text: str) -> RequestRefused:
     return RequestRefused(ResponseCode.NO_PERMISSION, text)
 
 
+def _busy(problem: Forgotten) -> RequestRefused:
+    """2: signed again it may be let in."""
+    return RequestRefused(ResponseCode.SYSTEM_BUSY, str(problem))
+
+
 class Users:
     """Of one broker.
 
@@ -160,7 +165,7 @@ class Users:
         try:
             self._replays.take(name, stamp, self._wall_ms())
         except Forgotten as problem:
-            raise RequestRefused(ResponseCode.SYSTEM_BUSY, str(problem)) from None
+            raise _busy(problem) from None
 
     def passed_on(self, command: Command) -> None:
         """A replica has judged this request; only the one that serves it knows whether it has served it before.
@@ -169,19 +174,45 @@ class Users:
 
         :raises RequestRefused: it was served before, or may have been, or one before it.
         """
+        try:
+            stamp = self._stamp_of(command)
+            if stamp is None:
+                return
+            fields = {name: value for name, value in command.fields.items() if name not in FORWARDER_FIELDS}
+            user = self._accounts().users.get(fields.get(ACCESS_KEY, ""))
+            if user is not None and proven(user.password, fields, command.body, command.version) is not None:
+                stamp.check(command.code, fields)
+                self._take(user.name, stamp)
+            elif self._lets_in is None:  # else it may have come without a signature
+                raise Refused("check signature failed.")
+        except Refused as problem:
+            raise refused(str(problem)) from None
+
+    def after_wait(self, command: Command) -> None:
+        """A request that was let in has waited, maybe for this broker to become master: another one was when it came.
+
+        It is remembered already.
+
+        :raises RequestRefused: 2, that one may have served it.
+        """
+        try:
+            stamp = self._stamp_of(command)
+            if stamp is not None:
+                self._replays.check_began(stamp)
+        except Forgotten as problem:
+            raise _busy(problem) from None
+        except Refused as problem:
+            raise refused(str(problem)) from None
+
+    def _stamp_of(self, command: Command) -> Stamp | None:
+        """That of a request which was judged, here or by a replica.
+
+        :raises Refused: it cannot be read.
+        """
         text = command.fields.get(FIELD)
         if text is not None and command.code not in self._unsigned:  # of these nobody has judged the signature
-            try:
-                stamp = Stamp.read(text.encode("utf-8", "replace"))
-                fields = {name: value for name, value in command.fields.items() if name not in FORWARDER_FIELDS}
-                user = self._accounts().users.get(fields.get(ACCESS_KEY, ""))
-                if user is not None and proven(user.password, fields, command.body, command.version) is not None:
-                    stamp.check(command.code, fields)
-                    self._take(user.name, stamp)
-                elif self._lets_in is None:  # else it may have come without a signature
-                    raise Refused("check signature failed.")
-            except Refused as problem:
-                raise refused(str(problem)) from None
+            return Stamp.read(text.encode("utf-8", "replace"))
+        return None
 
     def role_changed(self, role: Role) -> None:
         """A new master does not know what the one before served."""

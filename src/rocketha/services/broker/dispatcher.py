@@ -61,6 +61,16 @@ class Judge(Protocol):
         """
 
 
+class Waited(Protocol):
+    """Who lets in once more what was let in and has waited, maybe for another role."""
+
+    def after_wait(self, command: Command) -> None:
+        """Let it in.
+
+        :raises RequestRefused: it is not.
+        """
+
+
 class Dispatcher:
     """Of one broker: what its ports ask (:class:`rocketha.protocols.remoting.RequestService`).
 
@@ -79,10 +89,11 @@ class Dispatcher:
         self.table: dict[int, Responder] = {}
         self.parked = ParkedRequests(core.platform.reactor)
         self._reactor = core.platform.reactor
+        self._waited: Waited | None = None
         self._fresh_reads: FreshReads | None = None
         self._is_fresh = False  # what is served now has waited for that before
         self.new_topics = NewTopics(
-            self.parked, core.state, core.parts.files, core.parts.sends, self.serve, core.turns.run, core.busy
+            self.parked, core.state, core.parts.files, core.parts.sends, self.again, core.turns.run, core.busy
         )
 
     def open(
@@ -93,6 +104,7 @@ class Dispatcher:
         elsewhere: Elsewhere,
         judge: Judge,
         promises: Promises,
+        waited: Waited | None,
     ) -> None:
         """Requests come from now on.
 
@@ -101,13 +113,14 @@ class Dispatcher:
         :param elsewhere: what a row allows is passed on by it.
         :param judge: lets requests in.
         :param promises: says that a change of the tables outlives this broker.
+        :param waited: lets in once more what has waited; None: all of it.
         """
         self._replication, self._features, self._routes = replication, features, routes
         for feature in features:
             self._served.update(feature.requests)
         without = sorted(self._served.keys() - routes.keys())
         ensure(not without, f"requests {without} have no row")
-        self._elsewhere, self._judge = elsewhere, judge
+        self._elsewhere, self._judge, self._waited = elsewhere, judge, waited
         self._saved_answers = SavedAnswers(self._files, promises)
         if replication.confirms_reads:
             self._fresh_reads = FreshReads(
@@ -140,7 +153,7 @@ class Dispatcher:
         return self.serve(connection, command)
 
     def serve(self, connection: Any, command: Command) -> Answer | None:
-        """The same of one that was let in, and may have waited since."""
+        """The same of one that was let in."""
         respond = self.table.get(command.code)
         if respond is None:
             raise unsupported(command.code)
@@ -160,12 +173,21 @@ class Dispatcher:
             return self._saved_answers.answer(connection, command, answer, saves)
         return answer
 
+    def again(self, connection: Any, command: Command) -> Answer | None:
+        """The same of one that has waited since.
+
+        :raises RequestRefused: it is not let in any more, or as for :meth:`request`.
+        """
+        if self._waited is not None:
+            self._waited.after_wait(command)
+        return self.serve(connection, command)
+
     def resume(self, connection: Any, command: Command, until_s: float) -> Answer | None:
         """The same of one that has waited elsewhere, for a master.
 
         :param until_s: when its time is over.
         """
-        return self.parked.resume(self.serve, connection, command, until_s)
+        return self.parked.resume(self.again, connection, command, until_s)
 
     def turn_ended(self) -> None:
         self._turns.ended()
@@ -297,10 +319,10 @@ class Dispatcher:
         return read
 
     def go_on(self, connection: Any, command: Command) -> Answer | None:
-        """The same as :meth:`serve`, of a read for which this replica has what was acknowledged before it came."""
+        """The same as :meth:`again`, of a read for which this replica has what was acknowledged before it came."""
         self._is_fresh = True
         try:
-            return self.serve(connection, command)
+            return self.again(connection, command)
         finally:
             self._is_fresh = False
 

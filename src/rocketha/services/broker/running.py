@@ -142,13 +142,16 @@ class RunningBroker:
             *(() if self.accounts_log is None else (self.accounts_log,)),
             *self._of_acl_1(),
         )
+        self._users = self._make_users()
         self._routes = {**ROUTES, **self.plugins.routes}
         self.dispatcher.open(
-            self.replication, self.features, self._routes, self.forwarding, self.plugins, self.metadata
+            self.replication, self.features, self._routes, self.forwarding, self.plugins, self.metadata, self._users
         )
         self._clock = BrokerClock(platform, core.turns, (self.appending, self.reading), self._second)
         core.changes.when_over(self._log_changed)
         core.effects.watch_topics(self.registration.topics_changed)
+        if self._users is not None:
+            self.replication.role_changed.append(self._users.role_changed)  # before anything is served in a new role
         self.replication.role_changed.append(self._role_changed)
 
     def _make_accounts(self) -> AccountsLog | None:
@@ -159,7 +162,7 @@ class RunningBroker:
 
         return AccountsLog(self.core, self.dispatcher.serve, lambda: self.serving)
 
-    def _users(self) -> Users | None:
+    def _make_users(self) -> Users | None:
         """Who judges clients."""
         log, keys, platform = self.accounts_log, self.core.config.access, self.core.platform
         files, lets_in = keys.plain_accounts, None
@@ -171,9 +174,7 @@ class RunningBroker:
         else:
             return None
         cluster = self.state.identity.cluster_name
-        users = Users(accounts, keys, cluster, platform.now_ms, platform.wall_ms, lets_in)
-        self.replication.role_changed.append(users.role_changed)
-        return users
+        return Users(accounts, keys, cluster, platform.now_ms, platform.wall_ms, lets_in)
 
     def _of_acl_1(self) -> Iterator[BrokerFeature]:
         """What is done with its files."""
@@ -261,7 +262,7 @@ class RunningBroker:
         :raises CannotListenError: a port is taken.
         :raises ConfigError: a plug-in's is.
         """
-        requests = guarded(self.dispatcher, self.core.platform.askers, self._routes, self._users())
+        requests = guarded(self.dispatcher, self.core.platform.askers, self._routes, self._users)
         ports = BrokerPorts(self.core, listen, requests, self._routes, self._sessions.holding)
         ports.open(parent, self.replication.ports())
         self.plugins.open(parent)
