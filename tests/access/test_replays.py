@@ -82,6 +82,15 @@ class ReplaysTests(unittest.TestCase):
         self.refused("before this broker began to serve: sign it again", 1, BEGAN_MS)
         self.take(1, BEGAN_MS + 1)
 
+    def test_a_clock_that_is_behind(self) -> None:
+        """For as long as it is behind nothing is served after a start; who looks for why is told of the clocks."""
+        for passed_s in (1, 30, 60):
+            self.now_ms = BEGAN_MS + passed_s * 1000
+            said = r"sign it again\. It was signed 60\.0 s before the time of this broker: check both clocks"
+            self.refused(f"began to serve: {said}", 1, self.now_ms - 60_000)
+        self.now_ms += 1
+        self.take(1, self.now_ms - 60_000)
+
     def test_before_a_switch(self) -> None:
         self.take(1)
         self.replays.begin(self.now_ms)

@@ -29,6 +29,15 @@ FORGOTTEN_AT_ONCE = 16
 """With each request that comes; so many expire at once where there were many, and none for a while."""
 
 
+BEHIND_MS = 1000
+"""A client whose clock is behind is refused for so long after each start or switch: from here on it is told."""
+
+
+def _difference(late_ms: int) -> str:
+    what = "before" if late_ms > 0 else "after"
+    return f"signed {abs(late_ms) / 1000:.1f} s {what} the time of this broker: check both clocks."
+
+
 class Forgotten(Refused):
     """It may have been served before: signed again, it is served."""
 
@@ -79,13 +88,15 @@ class Replays:
         """Others may have served what was signed until now."""
         self._began_ms = max(self._began_ms, now_ms)
 
-    def check_began(self, stamp: Stamp) -> None:
+    def check_began(self, stamp: Stamp, now_ms: int) -> None:
         """See that a request, remembered or not, is of the time since then.
 
         :raises Forgotten: others may have served it.
         """
         if stamp.time_ms <= self._began_ms:
-            raise Forgotten("signed before this broker began to serve: sign it again.")
+            late_ms = now_ms - stamp.time_ms
+            clocks = f" It was {_difference(late_ms)}" if late_ms >= BEHIND_MS else ""
+            raise Forgotten(f"signed before this broker began to serve: sign it again.{clocks}")
 
     def take(self, user: str, stamp: Stamp, now_ms: int) -> None:
         """A request came; remember it.
@@ -95,9 +106,8 @@ class Replays:
         """
         late_ms = now_ms - stamp.time_ms
         if not -AHEAD_MS <= late_ms <= self._window_ms:
-            what = "before" if late_ms > 0 else "after"
-            raise Refused(f"signed {abs(late_ms) / 1000:.1f} s {what} the time of this broker: check both clocks.")
-        self.check_began(stamp)
+            raise Refused(_difference(late_ms))
+        self.check_began(stamp, now_ms)
         before_ms = now_ms - self._window_ms
         seen = self._users.get(user)
         if seen is None:

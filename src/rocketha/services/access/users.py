@@ -198,7 +198,7 @@ class Users:
         try:
             stamp = self._stamp_of(command)
             if stamp is not None:
-                self._replays.check_began(stamp)
+                self._replays.check_began(stamp, self._wall_ms())
         except Forgotten as problem:
             raise _busy(problem) from None
         except Refused as problem:

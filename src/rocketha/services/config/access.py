@@ -91,7 +91,8 @@ class AccessConfig(Section):
     signed_time_window: int = number(
         300,
         "How old a request with a signed time may be, as rocketha's own commands and brokers send it: none is served "
-        "twice. Clocks may differ by that much.",
+        "twice. Clocks may differ by that much; but what a client signs whose clock is behind is answered 2 for as long as "
+        "it is behind, after each start of the broker and each switch.",
         low=1,
         high=3600,
         unit="s",
