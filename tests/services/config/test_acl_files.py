@@ -9,6 +9,8 @@ import tempfile
 import unittest
 from unittest import mock
 
+from rocketha.access import plain_acl
+from rocketha.access.policies import Policies
 from rocketha.errors import ConfigError
 from rocketha.services.config import acl_files
 from rocketha.services.config.access import AccessConfig
@@ -114,49 +116,95 @@ class PlaceTests(FolderCase):
 class ReloadTests(FolderCase):
     """As certificates are: what cannot be used changes nothing, and says so once."""
 
+    def look(self, files: AclFiles) -> bool:
+        """Twice, as others must be found."""
+        self.assertFalse(files.look())
+        return files.look()
+
     def test_a_life(self) -> None:
         path = self.write("conf/plain_acl.yml", text(FIRST))
         files = self.found()
         self.assertFalse(files.look())
         before = files.acl
         self.write("conf/plain_acl.yml", text(SECOND))
-        self.assertTrue(files.look())
+        self.assertTrue(self.look(files))
         self.assertEqual((self.names(files), files.changes, files.problem), (["account2"], 1, ""))
         self.assertIsNot(files.acl.accounts, before.accounts)
         self.assertFalse(files.look())
         for number, content in enumerate(("x: [", "", text(("short", "s")), "accounts:\n- accessKey: account3\n"), 1):
             self.write("conf/plain_acl.yml", f"{content}\n# {number}")
-            self.assertTrue(files.look())
+            self.assertTrue(self.look(files))
             self.assertIn(str(path), files.problem)
             self.assertEqual((self.names(files), files.changes), (["account2"], 1))
             self.assertFalse(files.look())
         self.write("conf/plain_acl.yml", text(FIRST, SECOND))
-        self.assertTrue(files.look())
+        self.assertTrue(self.look(files))
         self.assertEqual((self.names(files), files.changes, files.problem), (["account1", "account2"], 2, ""))
 
     def test_files_that_come_and_go(self) -> None:
         self.write("conf/plain_acl.yml", text(FIRST))
         files = self.found()
         added = self.write("conf/acl/a.yml", text(SECOND))
-        self.assertTrue(files.look())
+        self.assertTrue(self.look(files))
         self.assertEqual(self.names(files), ["account2", "account1"])
         added.unlink()
-        self.assertTrue(files.look())
+        self.assertTrue(self.look(files))
         self.assertEqual(self.names(files), ["account1"])
         (self.home / "conf").rename(self.home / "away")
         self.assertTrue(files.look())
         self.assertIn("there is no file", files.problem)
         self.assertEqual(self.names(files), ["account1"])
         (self.home / "away").rename(self.home / "conf")
-        self.assertTrue(files.look())
+        self.assertTrue(self.look(files))
         self.assertEqual((files.problem, self.names(files)), ("", ["account1"]))
 
     def test_paths_are_those_in_use(self) -> None:
         self.write("conf/plain_acl.yml", text(FIRST))
         files = self.found()
         self.write("conf/acl/bad.yml", "[")
-        self.assertTrue(files.look())
+        self.assertTrue(self.look(files))
         self.assertEqual(files.paths, [str(self.home / "conf/plain_acl.yml")])
+
+    def test_half_a_file(self) -> None:
+        """Without what it denies further down it gives more: it counts when nobody writes to it any more."""
+        path = self.write("conf/plain_acl.yml", text(FIRST))
+        files = self.found()
+        whole = text(FIRST) + "  defaultTopicPerm: PUB|SUB\n  topicPerms:\n  - bills=DENY\n"
+        with open(path, "w", encoding="utf-8") as file:
+            for part in (whole[:10], whole[10:-20], whole[-20:]):
+                file.write(part)
+                file.flush()
+                self.assertFalse(files.look())
+        self.assertEqual((files.acl.accounts.users["account1"].policies, files.problem), (self.policies(""), ""))
+        self.assertTrue(files.look())
+        self.assertEqual(files.acl.accounts.users["account1"].policies, self.policies(whole))
+
+    def policies(self, content: str) -> Policies:
+        data = (content or text(FIRST)).encode()
+        return plain_acl.read([("f", data)]).accounts.users["account1"].policies
+
+    def test_written_while_it_is_read(self) -> None:
+        """Good or bad, what was read may be half of it."""
+        path = self.write("conf/plain_acl.yml", text(FIRST))
+        files = self.found()
+        real = acl_files._bytes
+
+        def read(name: str) -> bytes:
+            data = real(name)
+            with open(name, "a", encoding="utf-8") as file:
+                file.write("# more\n")
+            return data
+
+        for content in (text(SECOND), "["):
+            self.write("conf/plain_acl.yml", content)
+            self.assertFalse(files.look())
+            with mock.patch.object(acl_files, "_bytes", read):
+                self.assertFalse(files.look())
+            self.assertEqual((self.names(files), files.changes, files.problem), (["account1"], 0, ""))
+        path.unlink()
+        self.write("conf/plain_acl.yml", text(SECOND))
+        self.assertTrue(self.look(files))
+        self.assertEqual(self.names(files), ["account2"])
 
 
 class KeyTests(FolderCase):

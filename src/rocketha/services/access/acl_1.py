@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocketha.services.access.accounts_log import AccountsLog
 
 LOOK_S = 5
-"""Between two looks at the files."""
+"""Between two looks at the files; what two have found counts."""
 AGAIN_S = 10
 """After a migration that failed."""
 

@@ -82,7 +82,8 @@ class AccessConfig(Section):
     acl_files: str = text(
         "",
         "Files of ACL 1, and folders of such, comma separated; the first that names an accessKey counts.  They are "
-        "looked at every 5 s.  Without it: conf/acl and conf/plain_acl.yml below rocketmqHome, as in RocketMQ.",
+        "looked at every 5 s, and a change counts when the next look finds the same.  Without it: conf/acl and "
+        "conf/plain_acl.yml below rocketmqHome, as in RocketMQ.",
         ours=True,
     )
     migrate_auth_from_v1_enabled: bool = flag(
@@ -91,8 +92,8 @@ class AccessConfig(Section):
     signed_time_window: int = number(
         300,
         "How old a request with a signed time may be, as rocketha's own commands and brokers send it: none is served "
-        "twice. Clocks may differ by that much; but what a client signs whose clock is behind is answered 2 for as long as "
-        "it is behind, after each start of the broker and each switch.",
+        "twice. Clocks may differ by that much; but what a client signs whose clock is behind is answered 2 for as "
+        "long as it is behind, after each start of the broker and each switch.",
         low=1,
         high=3600,
         unit="s",

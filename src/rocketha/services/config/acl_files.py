@@ -3,7 +3,9 @@
 Theory of operation.  ``aclFiles`` names files and folders; without it they are where RocketMQ has them, ``conf/acl``
 and ``conf/plain_acl.yml`` below ``rocketmqHome``.  A folder stands for all below it that ends in .yml or .yaml, by
 name; tools.yml, which is a client's, and hidden names are left out.  When one has changed all are read again
-(:meth:`AclFiles.look`); what cannot be used leaves the old rules in place, and says so until it can.
+(:meth:`AclFiles.look`); what cannot be used leaves the old rules in place, and says so until it can.  Half of a file
+may give more than the whole, so what somebody is still writing is not taken: two looks in a row must find the same, and
+so must one more after it was read.
 
 Java: ``PlainPermissionManager``, ``AclFileWatchService``.
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rocketha.errors import ConfigError
@@ -52,27 +54,40 @@ class AclFiles:
         self._places = [os.path.join(home, place) for place in places]
         self.problem = ""
         self.changes = 0
-        self._seen: object
-        self.paths, self._seen = self._find()
-        self.acl = self._read()
+        self._used: object  # of those in use, or not usable
+        self.paths, self._used = self._find()
+        self._seen = self._used
+        self.acl = self._read(self.paths)
 
     def look(self) -> bool:
         """Read them again if they changed; whether something new is in use, or a new problem is to be told."""
         try:
             paths, seen = self._find()
         except ConfigError as problem:
-            self._seen = None  # what is found next is read, also where it is what it was
+            self._used = self._seen = None  # what is found next is read, also where it is what it was
             return self._failed(problem)
-        if seen == self._seen:
+        before, self._seen = self._seen, seen
+        if seen != before or seen == self._used:
             return False
-        before, self.paths, self._seen = self.paths, paths, seen
         try:
-            self.acl = self._read()
+            acl = self._read(paths)
         except ConfigError as problem:
-            self.paths = before
-            return self._failed(problem)
-        self.problem = ""
+            return self._is_still(seen) and self._failed(problem)
+        if not self._is_still(seen):
+            return False
+        self.paths, self.acl, self.problem = paths, acl, ""
         self.changes += 1
+        return True
+
+    def _is_still(self, seen: object) -> bool:
+        """Whether the files are what they were before they were read; then they count."""
+        try:
+            self._seen = self._find()[1]
+        except ConfigError:
+            self._seen = None
+        if self._seen != seen:
+            return False
+        self._used = seen
         return True
 
     def _failed(self, problem: ConfigError) -> bool:
@@ -108,10 +123,11 @@ class AclFiles:
             elif name.endswith(_ENDINGS):
                 yield path
 
-    def _read(self) -> PlainAcl:
+    @staticmethod
+    def _read(paths: Sequence[str]) -> PlainAcl:
         from rocketha.access import plain_acl  # it needs an extra
 
-        return plain_acl.read([(path, _bytes(path)) for path in self.paths])
+        return plain_acl.read([(path, _bytes(path)) for path in paths])
 
     @property
     def warnings(self) -> list[str]:
