@@ -269,7 +269,7 @@ class ReloadTests(FilesCase):
         self.write(RULES + "more: 1\n")
         self.path.chmod(0o604)
         self.advance(LOOK_S + 1)
-        warned = [each["warning"] for each in self.logged if each.get("log_format") == "{warning}"]
+        warned = [each["what"] for each in self.logged if each.get("log_format") == "{what}"]
         self.assertEqual(len(warned), 2)
         self.assertIn("others can read or write this secret (mode 0604)", warned[0])
 
