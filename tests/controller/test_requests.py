@@ -27,7 +27,7 @@ from rocketha.controller.requests import AskNextBrokerId, AskReplicaInfo, AskSyn
 from rocketha.errors import RequestRefused
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, request
-from tests.controller.support import CLUSTER, NAME, Controller, Options, contents, make_group
+from tests.controller.support import CLUSTER, NAME, Controller, Options, contents, gone, knows, make_group
 
 CALLER = Caller("10.0.0.9:7", "c")
 NAMED = {"clusterName": CLUSTER, "brokerName": NAME}
@@ -121,14 +121,25 @@ class DecodeTests(SynchronousTestCase):
         fields = {**GOOD[1002][0], "designateElect": "true", "brokerId": "3"}
         master = self.controller.state.group(CLUSTER, NAME)
         assert master is not None and master.master_id is not None
-        event = self.decode(1002, {**fields, "retiringMasterId": str(master.master_id)}).event
+        asked = {**fields, "retiringMasterId": str(master.master_id)}
+        event = self.decode(1002, asked).event
         self.assertEqual((event.broker_id, event.designate), (3, True))
         self.assertEqual((event.evidence.why, event.evidence.operator), (Why.REQUESTED, False))
-        for other in ("3", "99"):
-            refusal = self.refused(1002, {**fields, "retiringMasterId": other})
-            self.assertEqual(refusal.code, ResponseCode.CONTROLLER_INVALID_REQUEST)
-            self.assertIs(self.decode(1002, {**fields, "retiringMasterId": other}, leading=False), answers.NOT_LEADER)
-        self.refused(1002, {**fields, "retiringMasterId": "x"})
+        self.assertEqual((event.expected_master, event.expected_epoch), (master.master_id, master.master_epoch))
+        self.assertEqual(self.decode(1002, {**fields, "retiringMasterId": "99"}).event.expected_master, 99)
+        self.assertIs(self.decode(1002, asked, leading=False), answers.NOT_LEADER)
+        for wrong in ("x", "0", "-1", ""):
+            self.refused(1002, {**fields, "retiringMasterId": wrong})
+
+    def test_a_hand_over_that_comes_late(self) -> None:
+        """Meanwhile another one was elected: it stays."""
+        group = self.controller.state.group(CLUSTER, NAME)
+        assert group is not None and group.master_id is not None
+        fields = {**GOOD[1002][0], "designateElect": "true", "brokerId": "3", "retiringMasterId": str(group.master_id)}
+        late = self.decode(1002, fields).event
+        self.controller.apply(gone(knows(2, 3)))
+        self.assertEqual(self.controller.apply(late).answer.code, ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH)
+        self.assertEqual(group.master_id, 2)
 
     def test_questions(self) -> None:
         """They wait for a barrier."""

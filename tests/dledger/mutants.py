@@ -32,7 +32,7 @@ MUTANTS: tuple[tuple[Mutant, tuple[str, ...]], ...] = (
         Mutant(
             "each run of entries leaves in a push of its own",
             LEADING,
-            "        if bundle and size + len(run.data) > PUSH_BYTES:",
+            "        if bundle and size + len(run[1]) > PUSH_BYTES:",
             "        if bundle:",
         ),
         PURE,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 from rocketha.dledger.leading import PUSH_BYTES, JavaFollower, bundles
 from rocketha.raft.messages import COMMIT_ONLY, Entry, EntryKind, Kind, Message, SnapshotMeta
+from rocketha.raft.storage import Unavailable
 from rocketha.wire import dledger_values as values
 from rocketha.wire.dledger_values import DLedgerResponseCode as Code
 from rocketha.wire.dledger_values import HeartBeatAnswer, PushAnswer, PushRequest, PushType
@@ -217,11 +220,23 @@ class LeadingTests(SeededCase, JavaCase):
         entries = len(self.java.log)
         self.assertEqual((self.acked(), entries), (entries, sum(counts) + 2))
 
+    def test_an_entry_that_the_disk_has_yet_to_take(self) -> None:
+        """What is before it is pushed; the core is told what is missing when it goes on."""
+        self.lead(java_log(0, 0), java_log(0, 0))
+        storage = self.here.storage
+        with mock.patch.object(storage, "raw", side_effect=[storage.raw(core_entry(java_entry(2, 0))), Unavailable()]):
+            self.push(0, 0)
+        self.serve()
+        self.assertEqual((self.acked(), len(self.java.log)), (3, 3))
+        self.say(Kind.APPEND, 4, 1)
+        refusal = self.take_told()[-1]
+        self.assertEqual((refusal.reject, refusal.index, refusal.hint_index), (True, 4, 3))
+
     def test_bundles(self) -> None:
         """A run that is larger than a push leaves alone; what fits exactly is one."""
         large, half = bytes(PUSH_BYTES + 1), bytes(PUSH_BYTES // 2)
         sizes = [b"a", large, b"a", half, half, half, half, b"a", b"a"]
-        runs = [Entry(1 + number, 1, EntryKind.NORMAL, data) for number, data in enumerate(sizes)]
+        runs = [(Entry(1 + number, 1, EntryKind.NORMAL, data), data) for number, data in enumerate(sizes)]
         bundled = list(bundles(runs))
         self.assertEqual([run for bundle in bundled for run in bundle], runs)
         self.assertEqual([len(bundle) for bundle in bundled], [1, 1, 2, 2, 3])

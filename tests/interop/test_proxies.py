@@ -16,7 +16,7 @@ BEHIND, PROXY, SOURCE = "127.0.0.5", "127.0.0.9", "10.1.1.7"
 MESSAGES = 200
 GET_CONSUMER_CONNECTION_LIST = 203
 SIGNATURE = bytes.fromhex("0d0a0d0a000d0a515549540a")
-BEFORE = {"bindAddress": BEHIND, "proxyProtocolNetworks": PROXY}
+BEFORE = {"bindAddress": BEHIND, "proxyProtocolNetworks": PROXY, "insecureNetwork": "true"}
 
 
 class Relay:

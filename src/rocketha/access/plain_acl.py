@@ -84,6 +84,11 @@ class PlainAcl:
     white_of: Mapping[str, Addresses] = attrs.field(factory=dict)
     warnings: tuple[str, ...] = ()
 
+    @property
+    def has_white(self) -> bool:
+        """Whether there is any such address."""
+        return bool(self.white.patterns or self.white_of)
+
     def lets_in(self, name: str, host: str) -> bool:
         """Whether a request from this IP address, which names that accessKey, needs no signature."""
         of_account = self.white_of.get(name)

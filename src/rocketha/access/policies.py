@@ -93,7 +93,7 @@ class Need:
     actions: frozenset[Action]
 
     def __str__(self) -> str:
-        return f"{self.kind.value}:{self.name or '*'}"
+        return f"{self.kind.value}:{self.name[:NAME_CHARACTERS_MAX] or '*'}"
 
 
 @attrs.frozen

@@ -163,8 +163,6 @@ class Requests:
             return found
         if not leading:
             return answers.NOT_LEADER
-        if isinstance(found, Intent) and type(found.event) is ElectMaster:
-            self._check_retiring(command, found.event)
         if isinstance(found, Intent) and type(found.event) is AlterSyncStateSet and not found.event.cluster:
             return answers.not_altered(ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED, _OF_NO_CLUSTER)
         return found
@@ -239,30 +237,27 @@ class Requests:
         broker_id = fields.long(command.fields, "brokerId")
         fields.text(command.fields, "designateElect")
         designate = fields.flag(command.fields, "designateElect")
-        retiring = command.fields.get(RETIRING_MASTER)
-        if designate and retiring is not None:
-            why, reason = Why.REQUESTED, f"the master stops and designated broker {broker_id}"
-        elif designate:
+        cluster = cluster or caller.cluster
+        if designate and RETIRING_MASTER in command.fields:
+            master = fields.integer(command.fields, RETIRING_MASTER, low=1)
+            return self._hand_over(cluster, name, master, broker_id, caller, now_ms)
+        if designate:
             why, reason = Why.ADMIN_ASKED, f"an operator designated broker {broker_id}"
         elif broker_id == CONTROLLER:
             why, reason = Why.ADMIN_ASKED, "somebody asked for an election as a controller does"
         else:
             why, reason = Why.BROKER_ASKED, f"broker {broker_id} knows no master"
-        evidence = self._evidence(caller, cluster or caller.cluster, name, now_ms, why, reason)
-        evidence = attrs.evolve(evidence, operator=designate and retiring is None and caller.operator)
-        return Intent(ElectMaster(cluster or caller.cluster, name, broker_id, designate, evidence=evidence))
+        evidence = self._evidence(caller, cluster, name, now_ms, why, reason)
+        evidence = attrs.evolve(evidence, operator=designate and caller.operator)
+        return Intent(ElectMaster(cluster, name, broker_id, designate, evidence=evidence))
 
-    def _check_retiring(self, command: Command, event: ElectMaster) -> None:
-        """Only the master designates another one in its own name.
-
-        :raises RequestRefused: it is another broker, or nobody.
-        """
-        if RETIRING_MASTER in command.fields:
-            retiring = fields.long(command.fields, RETIRING_MASTER)
-            group = self._state.find(event.cluster, event.broker_name)
-            if group is None or group.master_id != retiring:
-                remark = f"broker {retiring} is not the master, so it designates nobody"
-                raise fields.refused(remark, ResponseCode.CONTROLLER_INVALID_REQUEST)
+    def _hand_over(self, cluster: str, name: str, master: int, broker_id: int, caller: Caller, now_ms: int) -> Intent:
+        """A master stops and designates another one: only if it is the master still, in the same epoch."""
+        group = self._state.find(cluster, name)
+        epoch = group.master_epoch if group is not None else 0
+        reason = f"the master stops and designated broker {broker_id}"
+        evidence = self._evidence(caller, cluster, name, now_ms, Why.REQUESTED, reason)
+        return Intent(ElectMaster(cluster, name, broker_id, True, master, epoch, evidence))
 
     def _register(self, command: Command, caller: Caller, now_ms: int) -> Intent:
         cluster, name = _name(command, "clusterName"), _name(command, "brokerName")

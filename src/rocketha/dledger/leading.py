@@ -21,7 +21,7 @@ Java: ``DLedgerEntryPusher.EntryDispatcher`` on this side, ``EntryHandler`` on t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import partial
 from itertools import chain
@@ -77,16 +77,20 @@ class _Search:
     equal: bool = False
 
 
-def bundles(runs: Sequence[Entry]) -> Iterator[list[Entry]]:
+Run = tuple[Entry, bytes]
+"""A run of entries, and its bytes as on the disk."""
+
+
+def bundles(runs: Iterable[Run]) -> Iterator[list[Run]]:
     """What leaves in one push each, in order."""
-    bundle: list[Entry] = []
+    bundle: list[Run] = []
     size = 0
     for run in runs:
-        if bundle and size + len(run.data) > PUSH_BYTES:
+        if bundle and size + len(run[1]) > PUSH_BYTES:
             yield bundle
             bundle, size = [], 0
         bundle.append(run)
-        size += len(run.data)
+        size += len(run[1])
     if bundle:
         yield bundle
 
@@ -219,12 +223,9 @@ class JavaFollower:
 
     def _push(self, entries: Sequence[Entry], commit: int) -> None:
         life = self._life
-        for runs in bundles(entries):
-            try:
-                batch = tuple(chain.from_iterable(values.entries_of(self._here.storage.raw(run)) for run in runs))
-            except (Compacted, Unavailable):  # gone, or the disk has yet to take it: the core says it again
-                return
-            first, last = runs[0].index, runs[-1].last
+        for runs in bundles(self._there(entries)):
+            batch = tuple(chain.from_iterable(values.entries_of(raw) for _, raw in runs))
+            first, last = runs[0][0].index, runs[-1][0].last
             request = self._made(PushType.APPEND, commit_index=commit - 1, batch=batch)
             self._pushes[first] = _Push(last, request, self._here.seconds())
             self._sent = last
@@ -232,6 +233,14 @@ class JavaFollower:
             if life != self._life:  # it can not be said
                 return
         self._told = max(self._told, min(commit, self._sent))
+
+    def _there(self, entries: Sequence[Entry]) -> Iterator[Run]:
+        """Up to one that is gone, or that the disk has yet to take: the core says it again."""
+        for run in entries:
+            try:
+                yield run, self._here.storage.raw(run)
+            except (Compacted, Unavailable):
+                return
 
     def _pushed(self, first: int, answer: PushAnswer | None) -> None:
         push = self._pushes.get(first)

@@ -41,7 +41,8 @@ def eager_write_block(transport: Any, head: bytes, body: bytes | memoryview) -> 
     """Like :func:`eager_write` for a large ``body``, which is neither joined to its head nor sent in slices.
 
     Copies of a megabyte cost more than the socket does: each is memory that the system has to clear first.  What the
-    socket does not take is copied: the body is the caller's again.  Where it is encrypted first that is in pieces.
+    socket does not take is copied: the body is the caller's again.  What cannot go there at once (bytes wait before it,
+    or it is encrypted first) is copied in pieces.
     """
     if not _takes_bytes_now(transport):
         first = PIECE_BYTES - len(head)

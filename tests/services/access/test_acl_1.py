@@ -12,7 +12,7 @@ from typing import Any
 from twisted.internet import defer
 from twisted.logger import globalLogPublisher
 
-from rocketha.access.accounts import Accounts
+from rocketha.access.accounts import TOPIC, Accounts
 from rocketha.access.policies import Refused
 from rocketha.access.routes import Asker
 from rocketha.access.signature import sign, signed
@@ -178,6 +178,12 @@ class WhiteAddressTests(FilesCase):
             client = self.connect(host="10.6.1.2")
             self.assertEqual(client.ask(RequestCode.SEND_MESSAGE_V2, {**send_fields("bills"), **fields}).code, NO)
 
+    def test_the_topic_of_users(self) -> None:
+        """Nobody sends there, wherever he is."""
+        for who, host in ((None, "10.7.1.2"), (ADMIN, "10.0.0.9")):
+            said = self.ask(RequestCode.SEND_MESSAGE_V2, send_fields(TOPIC), who, host, b"body")
+            self.assertEqual((said.code, said.remark), (NO, f"the topic[{TOPIC}] is the broker's own"))
+
     def test_nobody_else(self) -> None:
         """What operators, other servers and plug-ins' clients ask needs a signature from everywhere."""
         free = 0
@@ -200,7 +206,7 @@ class WhiteAddressTests(FilesCase):
 class ProxyTests(FilesCase):
     """A proxy at a white address."""
 
-    keys = "aclEnable=true\nproxyProtocolNetworks=10.7.0.9\n"
+    keys = "aclEnable=true\nproxyProtocolNetworks=10.7.0.9\ninsecureNetwork=true\n"
 
     def test_nobody_behind_it(self) -> None:
         """It only says where he is: no address counts, neither that nor its own; signatures do."""
@@ -281,7 +287,7 @@ class ReloadTests(FilesCase):
         self.write(RULES + "more: 1\n")
         self.path.chmod(0o604)
         self.advance(TAKEN_S)
-        warned = [each["warning"] for each in self.logged if each.get("log_format") == "{warning}"]
+        warned = [each["what"] for each in self.logged if each.get("log_format") == "{what}"]
         self.assertEqual(len(warned), 2)
         self.assertIn("others can read or write this secret (mode 0604)", warned[0])
 

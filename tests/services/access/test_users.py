@@ -32,6 +32,22 @@ def entry(resource: str, actions: str, decision: str = "Allow", *sources: str) -
     return {"entries": [row]}
 
 
+class _Book:
+    """Of a test's accounts."""
+
+    has_white = False
+
+    def __init__(self, case: UsersCase) -> None:
+        self._case = case
+
+    @property
+    def accounts(self) -> Accounts:
+        return self._case.accounts
+
+    def lets_in(self, name: str, host: str) -> bool:
+        return False
+
+
 class UsersCase(SynchronousTestCase):
     """Of a broker with users of each kind."""
 
@@ -48,7 +64,7 @@ class UsersCase(SynchronousTestCase):
 
     def make(self, **keys: Any) -> Users:
         config = AccessConfig(**{"authentication_enabled": True, "authorization_enabled": True, **keys})
-        return Users(lambda: self.accounts, config, "c1", lambda: self.now_ms, lambda: self.wall_ms)
+        return Users(_Book(self), config, "c1", lambda: self.now_ms, lambda: self.wall_ms)
 
     def ask(self, code: int, user: str, secret: str, users: Users | None = None, **fields: str) -> str:
         """What is said; empty: it is let in."""
@@ -80,6 +96,13 @@ class UsersTests(UsersCase):
             ("ann", "", "check signature failed."),
         ):
             self.assertEqual(self.ask(code, user, secret, topic="a1"), said)
+
+    def test_names_that_nothing_can_have(self) -> None:
+        """They fill neither memory nor answers."""
+        for number in range(20):
+            said = self.ask(RequestCode.GET_MAX_OFFSET, "ann", "annsecret", topic=f"{number}" + 50_000 * "x")
+            self.assertLess(len(said), 1000)
+        self.assertEqual(self.users._decided, {})
 
     def test_what_users_may(self) -> None:
         here = "from 10.1.2.3"
@@ -254,8 +277,7 @@ class StampedTests(UsersCase):
 
     def test_passed_on_from_a_white_address(self) -> None:
         """A stamp that no user signed is not remembered: whoever is named there, known or not, feels nothing."""
-        config, white = AccessConfig(acl_enable=True), lambda name, host: True
-        self.users = Users(lambda: self.accounts, config, "c1", lambda: self.now_ms, lambda: self.wall_ms, white)
+        self.patch(_Book, "has_white", True)
         self.wall_ms += 1000
         for number in range(100):
             for name in ("root", f"nobody{number}"):

@@ -6,6 +6,7 @@ import unittest
 
 from rocketha.errors import ConfigError
 from rocketha.services.config.exposure import check_exposure, is_exposed
+from rocketha.services.config.loading import load_broker, load_namesrv
 from rocketha.services.config.tls import TlsConfig
 
 HERE = (
@@ -41,6 +42,18 @@ class ExposureTests(unittest.TestCase):
             self.assertTrue(is_exposed(description), description)
             with self.assertRaisesRegex(ConfigError, r"tls\.identities=required .* insecureNetwork=true"):
                 check_exposure(description, TlsConfig())
+
+    def test_behind_a_proxy(self) -> None:
+        """Others reach the ports, wherever these listen."""
+        listed = b"proxyProtocolNetworks=127.0.0.1\n"
+        for load in (load_broker, load_namesrv):
+            load(b"", environment={"HOME": "/home"})
+            load(listed + b"insecureNetwork=true\n", environment={"HOME": "/home"})
+            with self.assertRaisesRegex(ConfigError, r"proxyProtocolNetworks: .*identities=required .*insecureNetwork"):
+                load(listed, environment={"HOME": "/home"})
+            for everybody in (b"0.0.0.0/0", b"10.0.0.9,::/0"):
+                with self.assertRaisesRegex(ConfigError, "proxyProtocolNetworks.* not all addresses"):
+                    load(b"insecureNetwork=true\nproxyProtocolNetworks=" + everybody, environment={"HOME": "/home"})
 
     def test_what_opens_them(self) -> None:
         for description in ELSEWHERE:

@@ -18,7 +18,7 @@ class ProxiesTests(unittest.TestCase):
             self.assertFalse(load(environment=HOME).config.proxies.networks)
 
     def test_brokers_and_nameservers(self) -> None:
-        text = b"proxyProtocolNetworks = 10.0.0.0/8, fd00::1\n"
+        text = b"proxyProtocolNetworks = 10.0.0.0/8, fd00::1\ninsecureNetwork = true\n"
         for load in (load_broker, load_namesrv):
             loaded = load(text, environment=HOME)
             self.assertEqual(loaded.warnings, ())

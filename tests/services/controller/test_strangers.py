@@ -88,6 +88,16 @@ class FiveRequestsTests(ControllerCase):
         self.assertEqual([self.group.address(number) for number in (1, 2)], [self.one.address, self.two.address])
 
     @defer.inlineCallbacks
+    def test_in_the_masters_name(self) -> Any:
+        """As if it stopped, and designated another one: only by the connection of its heartbeats."""
+        asked = {"brokerId": "2", "designateElect": "true", "retiringMasterId": "1"}
+        answer = yield self.stranger.say(Code.CONTROLLER_ELECT_MASTER, **asked)
+        self.assertEqual(answer.code, 2005)
+        self.unchanged()
+        answer = yield self.one.ask(Code.CONTROLLER_ELECT_MASTER, clusterName=CLUSTER, brokerName=NAME, **asked)
+        self.assertEqual((answer.code, answer.fields["masterBrokerId"]), (0, "2"))
+
+    @defer.inlineCallbacks
     def test_his_own_id(self) -> Any:
         """An id, a heartbeat, himself into the set in the master's name, and an election."""
         found = yield self.stranger.say(Code.CONTROLLER_GET_NEXT_BROKER_ID)

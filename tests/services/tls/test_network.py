@@ -482,6 +482,30 @@ class FileTests(TlsCase):
         yield self.refused(clients["old"], address)
 
     @defer.inlineCallbacks
+    def test_connections_stay_where_only_the_own_certificate_is_new(self) -> Generator[Any, Any, None]:
+        """Also those that took up a session, where the certificates between the root and its own are not there."""
+        root = trustme.CA()
+        issued = root.create_child_ca().issue_cert("127.0.0.1")
+        paths = {name: self.folder / name for name in ("root.pem", "below.crt", "below.key")}
+        replace(paths["root.pem"], root.cert_pem.bytes())
+        replace(paths["below.crt"], b"".join(each.bytes() for each in issued.cert_chain_pems))
+        replace(paths["below.key"], issued.private_key_pem.bytes())
+        believed = {"server_auth_client": True, "server_trust_cert_path": str(paths["root.pem"])}
+        address = self.serve(**self.certified(), **believed, server_need_client_auth="require", server_mode="enforcing")
+        shown = {"client_cert_path": str(paths["below.crt"]), "client_key_path": str(paths["below.key"])}
+        client = self.client(**self.trusting, **shown)
+        yield self.served(client, address)
+        client.give_up(address)
+        yield self.until(lambda: not self.factory.connections)
+        yield self.served(client, address)
+        there = set(client._factory.connections)
+        self.looking(self.network)
+        self.authority.issue("server")
+        yield self.until(lambda: self.network.credentials["server"].changes == 1)
+        yield self.served(client, address)
+        self.assertEqual((set(client._factory.connections), self.network._ended), (there, {}))
+
+    @defer.inlineCallbacks
     def test_connections_made_to_others_end_likewise(self) -> Generator[Any, Any, None]:
         old, new = self.authority, Authority(self.folder, "new")
         trust = self.folder / "trust"

@@ -139,6 +139,12 @@ class AccountsLog(BrokerFeature):
 
     # --- what is
 
+    has_white = False
+
+    def lets_in(self, name: str, host: str) -> bool:
+        """In ACL 2 all sign."""
+        return False
+
     @property
     def accounts(self) -> Accounts:
         """As of now: with everything that was acknowledged; the same object while nothing changes."""

@@ -70,7 +70,7 @@ class WatchedAcl(BrokerFeature):
             return
         self._tell()
         for warning in self._files.warnings:
-            self._log.warn("{warning}", warning=warning)
+            self._log.warn("{what}", what=warning)
 
     def _tell(self) -> None:
         count, paths = len(self._files.acl.accounts.users), ", ".join(self._files.paths)

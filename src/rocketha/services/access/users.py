@@ -10,9 +10,10 @@ Java: ``DefaultAuthenticationHandler``, ``UserAuthorizationHandler``, ``AclAutho
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from rocketha.access.accounts import TOPIC, WORD_CHARACTERS_MAX, Accounts, User
-from rocketha.access.policies import Decision, Kind, Need, Refused, decide
+from rocketha.access.policies import NAME_CHARACTERS_MAX, Decision, Kind, Need, Refused, decide
 from rocketha.access.replays import Forgotten, Replays
 from rocketha.access.routes import Asker
 from rocketha.access.signature import ACCESS_KEY, proven
@@ -35,8 +36,25 @@ FAILURES_AT_ONCE, FAILURES_EACH_MS = 100, 100
 at.  A client with a password of yesterday stays below that, so others of its user there are served."""
 DECIDED_MAX = 10_000
 
-LetsIn = Callable[[str, str], bool]
-"""Given an accessKey and an IP address: whether clients there that name it need no signature."""
+
+class Book(Protocol):
+    """Who may log in: of ACL 2 the group's log, of ACL 1 what stands in its files.
+
+    :ivar has_white: whether clients at some addresses need no signature.
+    """
+
+    @property
+    def has_white(self) -> bool: ...
+
+    @property
+    def accounts(self) -> Accounts:
+        """The users; the same object while nothing changes."""
+
+    def lets_in(self, name: str, host: str) -> bool:
+        """Whether clients at an IP address that name this user, or nobody, need no signature.
+
+        It changes only with the accounts.
+        """
 
 
 def _name_of(user: User | None) -> str:
@@ -56,27 +74,23 @@ def _busy(problem: Forgotten) -> RequestRefused:
 class Users:
     """Of one broker.
 
-    :param accounts: the present ones.
     :param cluster: this broker's.
     :param now_ms: of the steady clock.
     :param wall_ms: ms since 1970.
-    :param lets_in: changes only with the accounts; None: all clients need a signature.
     """
 
     def __init__(
         self,
-        accounts: Callable[[], Accounts],
+        book: Book,
         keys: AccessConfig,
         cluster: str,
         now_ms: Callable[[], int],
         wall_ms: Callable[[], int],
-        lets_in: LetsIn | None = None,
     ) -> None:
-        self._accounts = accounts
+        self._book = book
         self._cluster = cluster
         self._now_ms = now_ms
         self._wall_ms = wall_ms
-        self._lets_in = lets_in
         self._replays = Replays(keys.signed_time_window * 1000, wall_ms())
         self._required = keys.signed_time_required
         self._authorizes = keys.authorizes
@@ -88,18 +102,22 @@ class Users:
         self._log = make_logger()
 
     def _decide(self, user: User, need: Need, source: str) -> Decision | None:
-        """The same need comes with each message."""
+        """The same need comes with each message; a name that nothing can have is not remembered."""
+        if len(need.name) > NAME_CHARACTERS_MAX:
+            return decide(user.policies, need, source)
         asked = user.name, need.kind, need.name, need.actions, source
         if asked not in self._decided:
             self._decided[asked] = decide(user.policies, need, source)
         return self._decided[asked]
 
-    def _is_white(self, accounts: Accounts, lets_in: LetsIn, connection: RemotingProtocol, command: Command) -> bool:
+    def _is_white(self, book: Book, accounts: Accounts, connection: RemotingProtocol, command: Command) -> bool:
         """Likewise.  Nobody behind a proxy: it only says where he is."""
+        if connection.proven_host != connection.socket_host:
+            return False
         name = command.fields.get(ACCESS_KEY, "")
         asked = name if name in accounts.users else "", connection.proven_host
         if asked not in self._white:
-            self._white[asked] = lets_in(*asked)
+            self._white[asked] = book.lets_in(*asked)
         return self._white[asked]
 
     def judge(self, connection: RemotingProtocol, command: Command, route: BrokerRoute) -> None:
@@ -107,15 +125,15 @@ class Users:
 
         :raises RequestRefused: it is not signed by a user who may ask it.
         """
-        accounts, lets_in = self._accounts(), self._lets_in
+        book, accounts = self._book, self._book.accounts
         if accounts is not self._decided_of or len(self._decided) + len(self._white) >= DECIDED_MAX:
             # what was decided holds as long as no user changes
             self._decided, self._white, self._decided_of = {}, {}, accounts
-        if lets_in is not None and route.clients_alone and self._is_white(accounts, lets_in, connection, command):
-            return
-        user = None if command.code in self._unsigned else self._signer(accounts, connection, command)
         if route.kind is RequestKind.SEND and TOPIC in (command.fields.get("topic"), command.fields.get("b")):
             raise refused(f"the topic[{TOPIC}] is the broker's own")
+        if book.has_white and route.clients_alone and self._is_white(book, accounts, connection, command):
+            return
+        user = None if command.code in self._unsigned else self._signer(accounts, connection, command)
         if route.supers and self._authorizes and not (user is not None and user.is_super):
             raise refused(f"{_name_of(user)} has no permission to access {route.name}: it is for Super users.")
         if self._authorizes and command.code not in self._free and not (user is not None and user.is_super):
@@ -127,7 +145,7 @@ class Users:
         name, now_ms = command.fields.get(ACCESS_KEY, ""), self._now_ms()
         if not name:
             raise refused("username cannot be null.")
-        who = connection.socket_host, name[:WORD_CHARACTERS_MAX]
+        who = connection.peer_host, name[:WORD_CHARACTERS_MAX]  # as a listed proxy says: else one shuts out all others
         if not self._failures.may(who, now_ms):
             raise refused("too many logins of this user from this address failed: later")
         user = accounts.users.get(name)
@@ -179,11 +197,11 @@ class Users:
             if stamp is None:
                 return
             fields = {name: value for name, value in command.fields.items() if name not in FORWARDER_FIELDS}
-            user = self._accounts().users.get(fields.get(ACCESS_KEY, ""))
+            user = self._book.accounts.users.get(fields.get(ACCESS_KEY, ""))
             if user is not None and proven(user.password, fields, command.body, command.version) is not None:
                 stamp.check(command.code, fields)
                 self._take(user.name, stamp)
-            elif self._lets_in is None:  # else it may have come without a signature
+            elif not self._book.has_white:  # else it may have come without a signature
                 raise Refused("check signature failed.")
         except Refused as problem:
             raise refused(str(problem)) from None

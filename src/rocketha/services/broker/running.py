@@ -21,7 +21,7 @@ from rocketha.broker.state import BrokerIdentity
 from rocketha.services.access.account_requests import AccountRequests
 from rocketha.services.access.acl_1 import Migration, WatchedAcl
 from rocketha.services.access.guard import guarded
-from rocketha.services.access.users import Users
+from rocketha.services.access.users import Book, Users
 from rocketha.services.broker.appending import Appending
 from rocketha.services.broker.controller_mode import ControllerMode
 from rocketha.services.broker.dispatcher import Dispatcher
@@ -164,17 +164,11 @@ class RunningBroker:
 
     def _make_users(self) -> Users | None:
         """Who judges clients."""
-        log, keys, platform = self.accounts_log, self.core.config.access, self.core.platform
-        files, lets_in = keys.plain_accounts, None
-        if log is not None:
-            accounts = lambda: log.accounts  # noqa: E731
-        elif files is not None:
-            accounts = lambda: files.acl.accounts  # noqa: E731
-            lets_in = lambda name, host: files.acl.lets_in(name, host)  # noqa: E731
-        else:
+        keys, platform = self.core.config.access, self.core.platform
+        book: Book | None = self.accounts_log or keys.plain_accounts
+        if book is None:
             return None
-        cluster = self.state.identity.cluster_name
-        return Users(accounts, keys, cluster, platform.now_ms, platform.wall_ms, lets_in)
+        return Users(book, keys, self.state.identity.cluster_name, platform.now_ms, platform.wall_ms)
 
     def _of_acl_1(self) -> Iterator[BrokerFeature]:
         """What is done with its files."""

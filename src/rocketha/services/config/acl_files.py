@@ -22,6 +22,7 @@ from rocketha.errors import ConfigError
 from rocketha.services.process.secret_file import refuse_readable
 
 if TYPE_CHECKING:
+    from rocketha.access.accounts import Accounts
     from rocketha.access.plain_acl import PlainAcl
 
 FOLDER, FILE = "conf/acl", "conf/plain_acl.yml"
@@ -58,6 +59,22 @@ class AclFiles:
         self.paths, self._used = self._find()
         self._seen = self._used
         self.acl = self._read(self.paths)
+
+    # --- who may log in, as of now
+
+    @property
+    def accounts(self) -> Accounts:
+        return self.acl.accounts
+
+    @property
+    def has_white(self) -> bool:
+        return self.acl.has_white
+
+    def lets_in(self, name: str, host: str) -> bool:
+        """See :meth:`PlainAcl.lets_in`."""
+        return self.acl.lets_in(name, host)
+
+    # --- reading
 
     def look(self) -> bool:
         """Read them again if they changed; whether something new is in use, or a new problem is to be told."""

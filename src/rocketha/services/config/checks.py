@@ -78,6 +78,14 @@ def check_networks(value: str) -> str | None:
         return allowed
 
 
+def check_listed(value: str) -> str | None:
+    """The same, but not everybody."""
+    problem = check_networks(value)
+    if problem is None and any(not network.prefixlen for network in Networks.parse(value).listed):
+        return "those of proxies, and not all addresses: whoever is in the list says where he likes to be"
+    return problem
+
+
 def check_hours(value: str) -> str | None:
     """``deleteWhen``: hours of the day."""
     parts = [part.strip() for part in value.split(";")]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from rocketha.addresses import Networks
 from rocketha.errors import ConfigError
 from rocketha.protocols.endpoints import is_loopback
 from rocketha.services.config.tls import TlsConfig
@@ -27,6 +28,21 @@ def is_exposed(description: str) -> bool:
     return len(found) != 1 or not is_loopback(re.sub(r"\\(.)", r"\1", found[0]))
 
 
+_WITHOUT = (
+    "other machines reach this port, and without identities whoever does is believed to be a broker, a controller or "
+    "an operator: set tls.identities=required (docs/tls), or insecureNetwork=true if the network keeps all others away"
+)
+
+
+def check_proxied(networks: Networks, config: TlsConfig) -> None:
+    """See that proxies may pass others on to the ports, wherever these listen.
+
+    :raises ConfigError: they may not.
+    """
+    if networks and config.identities == "off" and not config.insecure_network:
+        raise ConfigError(f"proxyProtocolNetworks: through a proxy {_WITHOUT}")
+
+
 def check_exposure(description: str, config: TlsConfig, what: str = "") -> None:
     """See that a port may be opened.
 
@@ -35,8 +51,4 @@ def check_exposure(description: str, config: TlsConfig, what: str = "") -> None:
     :raises ConfigError: it may not.
     """
     if config.identities == "off" and not config.insecure_network and is_exposed(description):
-        raise ConfigError(
-            f"{what or description}: other machines reach this port, and without identities whoever "
-            "does is believed to be a broker, a controller or an operator: set tls.identities=required (docs/tls), "
-            "or insecureNetwork=true if the network keeps all others away"
-        )
+        raise ConfigError(f"{what or description}: {_WITHOUT}")

@@ -30,6 +30,7 @@ from rocketha.services.config import properties_file
 from rocketha.services.config.access import AccessConfig, check_access, read_acl_files
 from rocketha.services.config.checks import bare_address, bind_address, check_name, plugin_names
 from rocketha.services.config.controller import ControllerConfig, check_secret, complete_controller
+from rocketha.services.config.exposure import check_proxied
 from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
 from rocketha.services.config.proxies import ProxiesConfig
 from rocketha.services.config.replication import ReplicationConfig
@@ -185,6 +186,7 @@ def load_broker(
     keys = config.replication = ReplicationConfig.from_texts(texts)
     config.access = AccessConfig.from_texts(texts)
     config.proxies = ProxiesConfig.from_texts(texts)
+    check_proxied(config.proxies.networks, config.remoting.tls)
     if witness:
         if not keys.d_leger_witness:
             raise ConfigError(f"{name}: a witness needs dLegerWitness, its id in dLegerPeers")
@@ -252,6 +254,7 @@ def load_namesrv(
     config.proxies = ProxiesConfig.from_texts(texts)
     config.bind_address = bind_address(config.bind_address)
     config.remoting = _remoting(texts, flags or {}, warnings, 2 if config.enable_controller_in_namesrv else 1)
+    check_proxied(config.proxies.networks, config.remoting.tls)
     if config.enable_controller_in_namesrv:
         warnings = [each for each in warnings if not _is_about(each, name, CONTROLLER_ONLY)]
     home = os.path.join(environment.get("HOME") or os.path.expanduser("~"), "namesrv")

@@ -11,7 +11,7 @@ import attrs
 
 from rocketha.addresses import Networks
 from rocketha.errors import ConfigError
-from rocketha.services.config.checks import check_networks
+from rocketha.services.config.checks import check_listed
 from rocketha.services.config.settings import Section, text
 
 
@@ -23,7 +23,7 @@ class ProxiesConfig(Section):
         "",
         "Addresses and networks of proxies whose every connection to the ports for clients begins with a PROXY header "
         "(version 1 or 2), which says from whom it is; empty is none.",
-        check=check_networks,
+        check=check_listed,
         ours=True,
         java_default="always on",
     )

@@ -27,7 +27,7 @@ from twisted.python import log
 from rocketha.access.routes import unsupported
 from rocketha.broker.fair_budget import FairBudget, held_bytes
 from rocketha.controller import answers, heartbeats
-from rocketha.controller.events import AlterSyncStateSet, ConfirmMaster, Event
+from rocketha.controller.events import AlterSyncStateSet, ConfirmMaster, ElectMaster, Event
 from rocketha.controller.group import BrokerGroup, GroupKey
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.requests import Caller, Intent, Question, Requests
@@ -459,6 +459,8 @@ class ControllerService(service.MultiService):
             number = event.master_id
         elif type(event) is ConfirmMaster:
             number = event.broker_id
+        elif type(event) is ElectMaster and event.designate and event.expected_master:  # it hands over
+            number = event.expected_master
         else:
             return True
         key, liveness = ReplicaKey(event.cluster, event.broker_name, number), self._watch.liveness

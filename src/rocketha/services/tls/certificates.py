@@ -14,6 +14,7 @@ from __future__ import annotations
 import datetime
 import os
 import re
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -78,7 +79,9 @@ class Credentials:
         self.problem = ""
         self.changes = 0
         self._seen = self._stamps()
+        self._trust = _stamp(side.trust_path)
         self.context, self.expires, self.identities = _context(side)
+        self._alike = weakref.WeakSet([self.context])  # contexts that believe what the present one does
 
     def look(self) -> bool:
         """Take the files again if they changed; whether something new is in use, or a new problem is to be told."""
@@ -91,6 +94,11 @@ class Credentials:
             context, expires, identities = _context(self._side)
             if self.identities not in ((), identities):
                 raise ConfigError(f"{self._side.cert_path}: is not that of {' and '.join(map(str, self.identities))}")
+            trust = stamps[-1] if self._side.trust_path else self._trust
+            if trust != self._trust:
+                self._trust = trust
+                self._alike.clear()
+            self._alike.add(context)
             self.context, self.expires = context, expires
         except ConfigError as problem:
             self.problem = str(problem)
@@ -101,7 +109,7 @@ class Credentials:
 
     def believes(self, connection: SSL.Connection) -> bool:
         """Whether what the other end of a connection showed would let it in with the present files."""
-        if not self._side.trust_path or connection.get_context() is self.context:
+        if not self._side.trust_path or connection.get_context() in self._alike:
             return True
         shown = connection.get_peer_certificate()
         if shown is None:

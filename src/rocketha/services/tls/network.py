@@ -16,7 +16,7 @@ import importlib.util
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twisted.application import service, strports
 from twisted.internet import task
@@ -26,7 +26,7 @@ from rocketha.access.askers import ANYBODY, Askers
 from rocketha.access.identity import Identity, Part
 from rocketha.access.trusted import parse
 from rocketha.addresses import NOBODY, Networks
-from rocketha.errors import ConfigError, InvariantBroken, ensure
+from rocketha.errors import ConfigError, InvariantBroken
 from rocketha.observe.logging import lasting, make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.observe.refusals import Refusals
@@ -39,7 +39,7 @@ from rocketha.services.config.tls import TlsConfig, words
 from rocketha.services.process.ticker import Ticker
 
 if TYPE_CHECKING:
-    from rocketha.protocols.tls_layer import Opened
+    from rocketha.protocols.tls_layer import Opened, TlsFactory
     from rocketha.services.tls.certificates import Credentials
 
 LOOK_S = 1.0
@@ -53,6 +53,14 @@ def installed() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("OpenSSL", "service_identity"))
 
 
+class _Loaded(NamedTuple):
+    """What needs OpenSSL."""
+
+    credentials: Credentials
+    opened: Opened
+    factory: TlsFactory
+
+
 class ServerTls:
     """TLS of the ports (:class:`rocketha.protocols.first_byte.Secured`).
 
@@ -61,10 +69,8 @@ class ServerTls:
 
     def __init__(self, config: TlsConfig) -> None:
         self._config = config
-        self.opened: Opened | None = None
-        self._credentials: Credentials | None = None
+        self._loaded: _Loaded | None = None
         self._problem = ""
-        self._factory: Any = None
         if not installed():
             self._problem = NOT_INSTALLED
             if config.server_mode == "enforcing" or config.server_cert_path:
@@ -72,28 +78,34 @@ class ServerTls:
         elif not config.test_server and not config.server_cert_path:
             self._problem = "there is no tls.server.certPath, and tls.test.mode.enable is false"
         elif config.server_cert_path or config.ciphers or config.protocols:
-            self._credentials = self._load()
+            self._loaded = self._load()
 
     @property
     def credentials(self) -> Credentials | None:
         """Those in use; None: nobody has asked for TLS yet, or nobody can."""
-        return self._credentials
+        return self._loaded.credentials if self._loaded is not None else None
+
+    @property
+    def opened(self) -> Opened | None:
+        """The connections made with them."""
+        return self._loaded.opened if self._loaded is not None else None
 
     @property
     def problem(self) -> str:
         """See :class:`~rocketha.protocols.first_byte.Secured`."""
-        if self._credentials is None and not self._problem:
+        if self._loaded is None and not self._problem:
             try:
-                self._credentials = self._load()
+                self._loaded = self._load()
             except ConfigError as problem:
                 self._problem = str(problem)
         return self._problem
 
-    def _load(self) -> Credentials:
+    def _load(self) -> _Loaded:
+        from rocketha.protocols.tls_layer import Opened, accepting
         from rocketha.services.tls.certificates import Credentials, Side
 
         config = self._config
-        return Credentials(
+        credentials = Credentials(
             Side(
                 cert_path=config.server_cert_path,
                 key_path=config.server_key_path,
@@ -105,16 +117,16 @@ class ServerTls:
                 ciphers=words(config.ciphers),
             )
         )
+        opened = Opened(credentials)
+        return _Loaded(credentials, opened, accepting(credentials, opened))
 
     def secure(self, inner: Any, transport: Any, failed: Any) -> IProtocol:
         """See :class:`~rocketha.protocols.first_byte.Secured`."""
-        from rocketha.protocols.tls_layer import Opened, accepting, secure_accepted
+        from rocketha.protocols.tls_layer import secure_accepted
 
-        if self._factory is None:
-            ensure(self._credentials is not None, "TLS was offered without a certificate")
-            self.opened = Opened(self._credentials)  # type: ignore[arg-type]
-            self._factory = accepting(self._credentials, self.opened)  # type: ignore[arg-type]
-        return secure_accepted(self._factory, inner, transport, failed)
+        if self._loaded is None:
+            raise InvariantBroken("TLS was offered without a certificate")
+        return secure_accepted(self._loaded.factory, inner, transport, failed)
 
 
 class ClientTls:
