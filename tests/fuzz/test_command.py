@@ -412,7 +412,8 @@ class ReportTests(unittest.TestCase):
         self.assertGreater(resident_bytes(os.getpid()) or 0, 1 << 20)
 
     def test_run_without_cases(self) -> None:
-        """Nothing to send: one plain request, and the report."""
+        """Nothing to send: the last plain request, which is the first one unless that was answered already."""
         with servers.Server() as server:
             report = PortRun(server.address, iter(()), PortReport()).run()
-        self.assertEqual((report.sent, len(report.probes), report.found), (0, 1, []))
+        self.assertEqual((report.sent, report.found), (0, []))
+        self.assertIn(len(report.probes), (1, 2))

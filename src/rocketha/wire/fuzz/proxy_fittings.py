@@ -24,7 +24,7 @@ def _address(chance: Random, version: int) -> str:
 
 
 def _port(chance: Random) -> str:
-    return str(chance.randrange(1 << 16)) if chance.random() < 0.8 else chance.choice(_PORTS)
+    return str(chance.randrange(1 << 16)) if chance.random() < 0.95 else chance.choice(_PORTS)
 
 
 def _line(chance: Random, value: Any) -> Any:
