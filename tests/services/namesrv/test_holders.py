@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Generator
 from typing import Any
 
@@ -92,6 +93,22 @@ class HolderTests(TestCase):
         self.assertEqual((self.route(), self.broker.asked), ({0: self.address}, 1))
         self.assertEqual(self.service.refusals.requests["REGISTER_BROKER", "SYSTEM_ERROR"], 100)
         yield self.register(self.client, self.address)
+
+    @defer.inlineCallbacks
+    def test_a_pause_of_the_nameserver_is_no_silence_of_the_holder(self) -> Generator[Any, Any, None]:
+        self.patch(holders, "TIMEOUT_S", 0.1)
+        yield self.register(self.client, self.address)
+        real, asked = holders.Holders._ask, []
+
+        def ask(self: Any, question: Any, again: int = 0) -> None:
+            real(self, question, again)
+            asked.append(again)
+            if again < 2:  # the answer waits in the socket, and the time-out is due
+                reactor.callLater(0, time.sleep, 0.3)  # type: ignore[attr-defined]
+
+        self.patch(holders.Holders, "_ask", ask)
+        answer = yield self.register(self.other, STRANGER)
+        self.assertEqual((answer.code, self.route(), asked), (1, {0: self.address}, [0, 1, 2]))
 
     @defer.inlineCallbacks
     def test_it_is_not_asked_for_ever(self) -> Generator[Any, Any, None]:

@@ -22,6 +22,9 @@ from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Command
 
 TIMEOUT_S = 0.5
+LATE_S = 0.1
+"""A time-out that comes so much later than it was due tells of a pause of this process: the holder was not silent."""
+ASKED_AGAIN_MAX = 3
 HOLDS_S = 1.0
 REMEMBERED_S = 20.0
 """An answer holds as long where its holder may not be asked yet."""
@@ -60,9 +63,10 @@ class Holders:
         else:
             report(said)
 
-    def _ask(self, question: tuple[str, bool]) -> None:
+    def _ask(self, question: tuple[str, bool], again: int = 0) -> None:
         address, leads = question
         self.asked += 1
+        until_s = self._reactor.seconds() + TIMEOUT_S
         attempt = self._connections.dial(address, TIMEOUT_S)
         due = self._reactor.callLater(TIMEOUT_S, attempt.cancel)
 
@@ -78,11 +82,15 @@ class Holders:
         def settled(result: Any) -> None:
             if due.active():
                 due.cancel()
+            now_s = self._reactor.seconds()
+            paused = isinstance(result, Failure) and now_s - until_s > LATE_S
+            if paused and again < ASKED_AGAIN_MAX and question in self._waiting:
+                self._ask(question, again + 1)
+                return
             said = reading_of(result).leads if isinstance(result, Command) else None
             serves = said is not None and (said or not leads)
             if isinstance(result, Failure) and result.check(TlsFailed):
                 serves = True  # somebody is there, and a certificate is no reason to give his name to another
-            now_s = self._reactor.seconds()
             self._known = {each: told for each, told in self._known.items() if now_s - told[1] < REMEMBERED_S}
             self._known[question] = serves, now_s
             for report in self._waiting.pop(question, []):
