@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rocketha.errors import ConfigError
+from rocketha.services.process.bounded_file import read_bounded
 from rocketha.services.process.secret_file import refuse_readable
 
 if TYPE_CHECKING:
@@ -173,10 +174,9 @@ def _bytes(path: str) -> bytes:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise ConfigError(f"{path}: is no plain file")
-        with open(path, "rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    data = read_bounded(path, FILE_BYTES_MAX)
     if len(data) > FILE_BYTES_MAX:
         raise ConfigError(f"{path}: more than {FILE_BYTES_MAX} bytes, so it is no file of ACL 1")
     return data

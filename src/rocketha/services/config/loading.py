@@ -40,6 +40,7 @@ from rocketha.services.config.settings import Key, Section, Value, clip, show
 from rocketha.services.config.tls import DEFAULT_FILE as DEFAULT_TLS_FILE
 from rocketha.services.config.tls import FILE_IS_WEAKEST, TlsConfig, check_tls
 from rocketha.services.config.unsupported import IGNORED, REFUSED
+from rocketha.services.process.bounded_file import read_bounded
 from rocketha.services.process.open_files import accepted_at_once, connections_allowed
 from rocketha.services.process.open_files import limit as open_files_limit
 from rocketha.services.process.secret_file import refuse_readable
@@ -319,11 +320,7 @@ def read_file(path: str) -> bytes:
 
     :raises ConfigError: it cannot be read.
     """
-    try:
-        with open(path, "rb") as file:
-            return file.read(properties_file.FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    return read_bounded(path, properties_file.FILE_BYTES_MAX)
 
 
 def _collect(

@@ -29,6 +29,7 @@ from OpenSSL import SSL, crypto
 
 from rocketha.access.identity import Identity, parse_uri
 from rocketha.errors import ConfigError
+from rocketha.services.process.bounded_file import read_bounded
 from rocketha.services.process.secret_file import refuse_readable
 
 FILE_BYTES_MAX = 1 << 20
@@ -136,11 +137,7 @@ def _stamp(path: str) -> object:
 
 
 def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    data = read_bounded(path, FILE_BYTES_MAX)
     if len(data) > FILE_BYTES_MAX:
         raise ConfigError(f"{path}: more than {FILE_BYTES_MAX} bytes, so it holds no certificates")
     return data
