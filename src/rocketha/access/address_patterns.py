@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from rocketha.addresses import plain
+from rocketha.addresses import address_of
 from rocketha.errors import ConfigError
 
 PATTERNS_MAX = 1000
@@ -68,7 +68,7 @@ class Addresses:
     def has(self, host: str) -> bool:
         """Whether an IP address is one of them."""
         try:
-            parts = _parts(ipaddress.ip_address(plain(host)))
+            parts = _parts(address_of(host))
         except ValueError:
             return False
         return any(
@@ -94,7 +94,7 @@ def _patterns(word: str) -> Iterator[Pattern]:
 
 def _pattern(word: str) -> Pattern:
     try:
-        return tuple((each, each) for each in _parts(ipaddress.ip_address(plain(word))))
+        return tuple((each, each) for each in _parts(address_of(word)))
     except ValueError:
         pass
     if ":" not in word:

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import attrs
 
-from rocketha.addresses import plain
+from rocketha.addresses import address_of
 
 _E = TypeVar("_E", bound=Enum)
 
@@ -198,7 +198,7 @@ class Entry:
 
 def _within(source: str, network: str) -> bool:
     try:
-        return ipaddress.ip_address(plain(source)) in ipaddress.ip_network(network, strict=False)
+        return address_of(source) in ipaddress.ip_network(network, strict=False)
     except ValueError:
         return False
 
