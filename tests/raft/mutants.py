@@ -468,6 +468,13 @@ MUTANTS = [
         "if False:",
     ),
     Mutant(
+        "a witness is told of what its leader may lose",
+        "replication.py",
+        "witness",
+        "return log.persisted if self._is_witness(to) else log.last_index",
+        "return log.last_index",
+    ),
+    Mutant(
         "the only other one that answers is filled slowly",
         "replication.py",
         "replication",

@@ -98,6 +98,36 @@ class WitnessTests(unittest.SynchronousTestCase):
         entries = [entry for message in sent for entry in message.entries if entry.kind == EntryKind.NORMAL]
         self.assertEqual({entry.data for entry in entries}, {b"more"})
 
+    def test_power_lost_everywhere(self) -> None:
+        """It has no entry that its leader had yet to sync: nobody could be elected without that one."""
+        cluster = self.cluster
+        cluster.elect("2")
+        cluster.isolate("3")
+        leader = cluster.servers["2"]
+        leader.lazy = True
+        leader.node.propose([b"a", b"b"])
+        cluster.settle()
+        end = leader.node.last_index - 2
+        self.assertEqual((cluster.node("1").last_index, leader.node.commit), (end, end))
+        leader.lazy = False
+        leader.crash()
+        cluster.servers["1"].crash()
+        cluster.tick(60)
+        self.assertEqual(cluster.leader(), "2")
+
+    def test_it_is_told_once_its_leader_has_synced(self) -> None:
+        cluster = self.cluster
+        cluster.elect("2")
+        cluster.isolate("3")
+        leader = cluster.servers["2"]
+        leader.lazy = True
+        leader.node.propose([b"a", b"b"])
+        cluster.settle()
+        leader.sync()
+        cluster.settle()
+        self.assertEqual(cluster.node("1").last_index, leader.node.last_index)
+        self.assertEqual(leader.node.commit, leader.node.last_index)
+
     def test_its_vote_is_not_held_back(self) -> None:
         """By a leader whose port refuses connections: with it the other one leads at once."""
         cluster = self.cluster

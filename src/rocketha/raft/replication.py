@@ -68,6 +68,15 @@ class Replication:
     def _is_witness(self, member: str) -> bool:
         return member in self._core.members.witnesses
 
+    def _end(self, to: str) -> int:
+        """The last entry that a peer may be sent.
+
+        A witness is told of nothing before it is synced here: it votes for nobody who lacks what it was told of, so
+        after a power cut everywhere nobody could lead.
+        """
+        log = self._core.log
+        return log.persisted if self._is_witness(to) else log.last_index
+
     # Members
 
     def members_changed(self, index: int) -> None:
@@ -123,17 +132,16 @@ class Replication:
 
     def flush(self) -> None:
         """Send each peer what its window allows, and the commit index if it does not know it."""
-        log = self._core.log
-        last, commit = log.last_index, log.commit
+        commit = self._core.log.commit
         for each, progress in self.peers.items():
-            if progress.next <= last or progress.nudge:
+            if progress.next <= self._end(each) or progress.nudge:
                 self._send_entries(each, progress)
             if progress.told < commit and progress.told < progress.match:
                 self._tell_commit(each, progress)
 
     def _send_entries(self, to: str, progress: Progress) -> None:
         """APPENDs until the window is full.  One that may show a loss leaves even then, without entries."""
-        config, log = self._core.config, self._core.log
+        config, end = self._core.config, self._end(to)
         limited = self._is_limited(to, progress)
         while progress.state is not ProgressState.SNAPSHOT:
             piped = progress.state is ProgressState.APPEND
@@ -142,7 +150,7 @@ class Replication:
                 and progress.inflight_bytes < config.max_inflight_bytes
                 and not (limited and progress.quota <= 0)
             )
-            if progress.asked or not (progress.nudge or (progress.next <= log.last_index and (room or not piped))):
+            if progress.asked or not (progress.nudge or (progress.next <= end and (room or not piped))):
                 return
             progress.nudge = False
             size = config.max_entries_bytes_per_message if room else 0 if piped else COMPARE_BYTES
@@ -170,14 +178,14 @@ class Replication:
 
     def _send_append(self, to: str, progress: Progress, max_bytes: int) -> bool:
         """One APPEND; False if what it needs is compacted."""
-        core, log = self._core, self._core.log
+        core, log, end = self._core, self._core.log, self._end(to)
         before = progress.next - 1
         if self._is_witness(to) and log.commit - before > WITNESS_LAG:
             return False
         try:
             log_term = log.term(before)
-            some = max_bytes > 0 and before < log.last_index
-            entries = tuple(log.entries(before + 1, log.last_index + 1, max_bytes)) if some else ()
+            some = max_bytes > 0 and before < end
+            entries = tuple(log.entries(before + 1, end + 1, max_bytes)) if some else ()
         except Compacted:
             return False
         last = entries[-1].last if entries else before
