@@ -40,6 +40,14 @@ class TopicsOfLogTests(unittest.TestCase):
         ends = {"Old": {0: QueueEnd(5, NOW_MS - SLACK_MS - 1)}}
         self.assertEqual(topics_of_log(self.table, ends), [])
 
+    def test_places_in_the_log_and_not_clocks(self) -> None:
+        """The former master's clock was set back, or on: what counts is where the log ended when the table was
+        taken."""
+        made_later = {"New": {0: QueueEnd(1, NOW_MS - 600_000, 700), 1: EMPTY}}
+        self.assertEqual(topics_of_log(self.table, made_later, 700), [TopicConfig("New", 8, 8)])
+        deleted = {"Old": {0: QueueEnd(1, NOW_MS + 600_000, 699), 1: EMPTY}}
+        self.assertEqual(topics_of_log(self.table, deleted, 700), [])
+
     def test_a_table_that_nobody_ever_changed(self) -> None:
         """Its file is lost, or it never was taken from a master: its time stamp says nothing about topics."""
         table = Broker().state.topics

@@ -27,7 +27,7 @@ from rocketha.services.tables.broker_files import BrokerFiles, Saved
 from rocketha.services.tables.waits import SavedAnswers
 from rocketha.simulation.host import Process
 from rocketha.simulation.world import World
-from rocketha.store.deleted_topics import NAME, DeletedTable
+from rocketha.store.deleted_topics import NAME, DeletedTable, LastRecord
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.store_files import QueueUnit
 from tests.broker.support import ListStore
@@ -54,6 +54,10 @@ class Queue:
 @attrs.define
 class TableStore(ListStore):
     """The store's list of queues, as MasterTables goes through it."""
+
+    def topics_complete(self, below: int | None = None) -> None:
+        """As the store does it."""
+        self.deleted_topics.topics_complete(self.max_physical_offset if below is None else below, LastRecord(0, 0))
 
     def replace_deleted(self, table: DeletedTable, log_begin: int) -> None:
         """As the store does it, where each queue is all of its topic."""

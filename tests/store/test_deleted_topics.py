@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import attrs
 
-from rocketha.errors import RemoteProtocolError
+from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.store import atomic_file
 from rocketha.store.config import HOUR, MINUTE, StoreConfig
 from rocketha.store.deleted_topics import NAME, Deleted, DeletedTopics, LastRecord, read_deleted
@@ -287,6 +287,29 @@ class ShorterLogTests(unittest.TestCase):
         self.assertEqual(bodies(read_queue(store))[-20:], [b"%d" % number for number in range(100, 120)])
         self.assertTrue(any("they may come back: T" in note for note in notes), notes)
 
+    def test_how_far_the_topics_were_complete(self) -> None:
+        """That was said of another log; of this one it is true again after a start."""
+        disk, store, _ = cut_behind()
+        store.topics_complete()
+        save(store)
+        store.close(NOW_MS)
+        store, _ = opened(disk)
+        assert store.deleted_topics.complete is not None
+        self.assertEqual(store.deleted_topics.complete.below, store.log.end)
+        end = store.log.end
+        put(store, 40, 50)
+        store.topics_complete()
+        entry = store.deleted_topics.dump()
+        store.follow()
+        store.truncate(end)
+        store.dispatched = end
+        store.lead()
+        put(store, 100, 120)
+        store.close(NOW_MS)
+        atomic_file.save(disk, PATH, entry)
+        store, _ = opened(disk)
+        self.assertIsNone(store.deleted_topics.complete)
+
     def test_others_of_the_same_sizes(self) -> None:
         """They stand where the old ones stood, and were stored at another time."""
         disk, store, entry = cut_behind()
@@ -448,6 +471,25 @@ class TableTests(unittest.TestCase):
         self.assertEqual(again.table, table.table)
         self.assertTrue(again.is_void("Ünï", 5) and again.is_void("%RETRY%g", 4))
         self.assertFalse(again.is_void("%RETRY%g", 5) or again.is_void("T", 0))
+
+    def test_how_far_the_topics_are_complete(self) -> None:
+        """Read as it was written; lowered where the log is cut."""
+        table = DeletedTopics()
+        self.assertIsNone(table.complete)
+        table.topics_complete(70, LastRecord(60, NOW_MS))
+        self.assertTrue(table.dirty)
+        again = DeletedTopics()
+        again.load(table.dump())
+        self.assertEqual(again.complete, Deleted(70, LastRecord(60, NOW_MS)))
+        again.lower(70, LastRecord(60, NOW_MS))
+        self.assertFalse(again.dirty)
+        again.lower(50, LastRecord(40, NOW_MS - 1))
+        self.assertEqual((again.complete, again.dirty), (Deleted(50, LastRecord(40, NOW_MS - 1)), True))
+        old = DeletedTopics()
+        old.load(b'{"deletedTopics":{}}')
+        self.assertIsNone(old.complete)
+        with self.assertRaises(CorruptStore):
+            old.load(b'{"deletedTopics":{},"topicsComplete":{"below":-1}}')
 
     def test_damage(self) -> None:
         """A master's and a file's."""

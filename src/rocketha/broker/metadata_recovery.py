@@ -8,8 +8,9 @@ Topics.  A topic that came to be by a send (autoCreateTopicEnable, retry and DLQ
 records and no entry.  It is made again.  How many queues it had the log does not say, only which it used; but an
 automatic topic has at most as many as its default topic, so it gets those: a producer with the former master's route
 is refused nowhere. A topic that was *deleted* has no queues here either, unless its records came after the deletion
-was taken; then the newest of them is older than our table, whose time stamp is the former master's as the records'
-are.
+was taken; then all of them are below where the log ended when our table was taken
+(:attr:`DeletedTopics.complete`).  A store that was Java's lacks that note.  There the newest record counts, if it is
+older than the table: their time stamps are the former master's, and wrong where its clock was set back.
 
 Consumer offsets behind the end of their queue (an unclean election cut the log, or a topic was made anew; regression
 A18, F4).  They are set to the end: otherwise the group would pass over whatever is written up to there.
@@ -37,10 +38,12 @@ class QueueEnd(NamedTuple):
 
     :ivar next_offset: the offset that the next message of the queue gets.
     :ivar newest_ms: when its newest message was stored; -1 when none is there.
+    :ivar newest_at: log offset of that message, -1 likewise.
     """
 
     next_offset: int
     newest_ms: int
+    newest_at: int = -1
 
 
 Ends = Mapping[str, Mapping[int, QueueEnd]]
@@ -57,8 +60,11 @@ class Lowered(NamedTuple):
     end: int
 
 
-def topics_of_log(table: TopicTable, ends: Ends) -> list[TopicConfig]:
-    """The topics that have messages, are missing in the table, and were made after the table was."""
+def topics_of_log(table: TopicTable, ends: Ends, complete_below: int | None = None) -> list[TopicConfig]:
+    """The topics that have messages, are missing in the table, and were made after the table was.
+
+    :param complete_below: log offset below which the table has every topic that was not deleted, if that is known.
+    """
     known_ms = table.data_version.timestamp_ms - SLACK_MS if table.data_version.counter else -1
     default = table.get(names.DEFAULT_TOPIC)
     automatic = default.write_queue_nums if default is not None else 1
@@ -66,7 +72,9 @@ def topics_of_log(table: TopicTable, ends: Ends) -> list[TopicConfig]:
     for topic in sorted(ends):
         queues = ends[topic]
         newest_ms = max((end.newest_ms for end in queues.values()), default=-1)
-        if topic in table or newest_ms < max(known_ms, 0) or names.path_problem(topic) is not None:
+        newest_at = max((end.newest_at for end in queues.values()), default=-1)
+        deleted = newest_ms < known_ms if complete_below is None else newest_at < complete_below
+        if topic in table or deleted or newest_ms < 0 or names.path_problem(topic) is not None:
             continue
         shown = max(queue_id for queue_id, end in queues.items() if end.newest_ms >= 0) + 1
         if shown > QUEUE_NUMS_MAX:

@@ -8,6 +8,10 @@ that is made again under it come behind.  Whoever makes queues from the log (rec
 void records, and a query by key does not give them; the index has them, as the log does.  A topic's queues go at the
 deletion itself, so nobody else has to know.  An entry goes when the log begins behind it.
 
+Not all deletions are known: a replica may get a topic's records after the topic was deleted, and a Java master tells of
+no deletion.  So it is noted up to where in the log the table of topics is complete.  A topic that the table lacks was
+deleted if its records are below; if there are some behind, it came later.
+
 The table is a file beside ``topics.json``, which Java ignores, and travels to replicas of ours with the topics.  It
 must never hide what was not deleted, so it holds for its own log only:
 
@@ -64,11 +68,14 @@ class DeletedTopics:
     """The table of one store.  Every change makes a new dict: it is written from another thread than it is changed in.
 
     :ivar dirty: it is not as its file.
+    :ivar complete: the table of topics named every topic that had a record below there and was not deleted; None where
+        nobody has said so.
     :ivar lowered: times that entries were lowered or dropped since the log was cut: a replica asks for its master's.
     """
 
     def __init__(self) -> None:
         self._table: dict[str, Deleted] = {}
+        self.complete: Deleted | None = None
         self.dirty = False
         self.lowered = 0
 
@@ -89,6 +96,12 @@ class DeletedTopics:
             del table[min(table, key=lambda name: table[name].below)]
         self._set(table)
 
+    def topics_complete(self, below: int, last: LastRecord) -> None:
+        """The table of topics is, as far as the log below this offset goes."""
+        complete = Deleted(below, last)
+        if complete != self.complete:
+            self.complete, self.dirty = complete, True
+
     def replace(self, table: DeletedTable, log_begin: int) -> None:
         """The whole table is a master's from now on, but for what it has forgotten since its log begins there."""
         kept = {name: each for name, each in self._table.items() if each.below <= log_begin}
@@ -101,6 +114,8 @@ class DeletedTopics:
 
         :param last: its newest record.
         """
+        if self.complete is not None and self.complete.below > end:
+            self.complete, self.dirty = Deleted(end, last), True
         if any(each.below > end for each in self._table.values()):
             table = {name: each if each.below <= end else Deleted(end, last) for name, each in self._table.items()}
             self.lowered += 1
@@ -118,6 +133,9 @@ class DeletedTopics:
         self.expire(segments.begin)
         known = {each.last for each in self._table.values()}  # most often few
         holds = {last: _stands(segments, last, ahead) for last in known}
+        complete = self.complete
+        if complete is not None and complete.below > segments.begin and not _stands(segments, complete.last, ahead):
+            self.complete, self.dirty = None, True
         dropped = sorted(name for name, each in self._table.items() if not holds[each.last])
         self._keep(lambda each: holds[each.last])
         return dropped
@@ -143,8 +161,9 @@ class DeletedTopics:
 
     def dump_later(self) -> Callable[[], bytes]:
         """The same of the table as it is now, made by a thread."""
-        table = self._table
-        return lambda: json_dialect.dumps({"deletedTopics": _as_json(table)})
+        table, complete = self._table, self.complete
+        noted = {} if complete is None else {"topicsComplete": _one_as_json(complete)}
+        return lambda: json_dialect.dumps({"deletedTopics": _as_json(table), **noted})
 
     def load(self, data: bytes, path: str = NAME) -> None:
         """Take over a file's text.
@@ -153,7 +172,9 @@ class DeletedTopics:
         """
         try:
             value = json_dialect.loads(data, json_dialect.FILE_BYTES_MAX)
-            self._table = read_deleted(value.get("deletedTopics") if isinstance(value, dict) else None)
+            table = read_deleted(value.get("deletedTopics") if isinstance(value, dict) else None)
+            complete = value.get("topicsComplete")
+            self._table, self.complete = table, None if complete is None else _read_one(complete)
         except RemoteProtocolError as problem:
             raise CorruptStore(path, 0, str(problem)) from None
 
@@ -174,10 +195,11 @@ class DeletedTopics:
 
 
 def _as_json(table: DeletedTable) -> dict[str, Any]:
-    return {
-        name: {"below": each.below, "lastOffset": each.last.offset, "lastStored": each.last.stored_ms}
-        for name, each in table.items()
-    }
+    return {name: _one_as_json(each) for name, each in table.items()}
+
+
+def _one_as_json(deleted: Deleted) -> dict[str, int]:
+    return {"below": deleted.below, "lastOffset": deleted.last.offset, "lastStored": deleted.last.stored_ms}
 
 
 def read_deleted(value: Any) -> dict[str, Deleted]:

@@ -564,6 +564,13 @@ class MessageStore:
             self.deleted_topics.add(topic, below, LastRecord(*self.upkeep.last_record))
         self.queues.delete_topic(topic)
 
+    def topics_complete(self, below: int | None = None) -> None:
+        """The table of topics names every topic that has a record below there (the end where not given) and was not
+        deleted; see :attr:`deleted_topics`."""
+        below = self.log.end if below is None else below
+        last = LastRecord(*self.upkeep.last_record)
+        self.deleted_topics.topics_complete(below if last.stored_ms else 0, last)  # without a record nothing is below
+
     def replace_deleted(self, table: DeletedTable, log_begin: int) -> None:
         """What was deleted is what a master says from now on, whose log begins there; queues that void records were
         dispatched to go."""

@@ -59,9 +59,14 @@ class NewestTests(DLedgerCase):
 
     def test_it_takes_them(self) -> None:
         self.lags()
+        self.assertEqual(self.acknowledged(self.first, 3), 3)
+        self.until("it has the log", lambda: self.log(self.late).end == self.log(self.first).end)
+        complete = self.service(self.late).broker.store.deleted_topics.complete
         self.lead()
         self.until("it is the master", lambda: self.masters() == [self.late])
         self.assertTrue(self.has(self.late, "Made"))
+        # What no master has said may lack topics that the log has.
+        self.assertEqual(self.service(self.late).broker.store.deleted_topics.complete, complete)
         self.assertEqual(self.acknowledged(self.late, 20), 20)
 
     def test_after_the_master_has_died(self) -> None:

@@ -157,6 +157,20 @@ class TablesTests(GroupCase):
         pulled = self.ask(self.slave, RequestCode.PULL_MESSAGE, pull_fields(topic="New", queue_id=3))
         self.assertEqual([found.body for found in records(pulled)], [b"first"])
 
+    def test_a_topic_that_was_made_after_the_clock_was_set_back(self) -> None:
+        """By the clock the slave's table is newer than the topic's messages.  The topic is made again all the same."""
+        self.ask(self.master, RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields("Made", 5))
+        self.until("the table", lambda: "Made" in self.topics(self.slave))
+        self.service(self.slave).broker.metadata.stop()
+        self.master.clock.jump(-600)
+        self.send(self.master, b"first", topic="New", queue_id="3")
+        self.until("level", lambda: self.level(self.master, self.slave))
+        self.assertNotIn("New", self.topics(self.slave))
+        self.master.power_off()
+        self.slave.kill()
+        self.restart(self.slave, f"{MASTER.replace('=2', '=1')}\n{self.names}")
+        self.assertEqual(self.topics(self.slave)["New"], TopicConfig("New", 8, 8))
+
     def test_a_java_slaves_questions(self) -> None:
         """As seen live: each is answered with what it reads."""
         self.ask(self.master, RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields("Made", 5))

@@ -679,6 +679,18 @@ class NewMasterTests(TablesCase):
         self.assertEqual(node.state.topics.data_version.state_version, 4)
         self.assertEqual(node.state.groups.data_version.state_version, 4)
 
+    def test_topics_of_the_log_of_a_former_master(self) -> None:
+        """What it had when it was master is complete up to there, whatever the clocks say."""
+        node = self.node_a
+        node.watch.own(4, frozenset({1}))
+        node.state.topics.put(TopicConfig("Known", 3, 3), self.now_ms)
+        node.store.put("Deleted", 0, self.now_ms + 500_000)
+        node.watch.unknown()
+        node.store.put("Sent", 1, self.now_ms - 500_000)
+        node.watch.own(6, frozenset({1}))
+        self.assertIn("Sent", node.state.topics)
+        self.assertNotIn("Deleted", node.state.topics)
+
     def test_offsets_behind_the_log(self) -> None:
         """Regression A18."""
         node = self.node_a

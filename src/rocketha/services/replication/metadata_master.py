@@ -93,6 +93,7 @@ class MasterTables:
         watch = self._watch
         if not watch.leads:
             if self._epoch is not None:
+                self._store.topics_complete()  # a topic is in the table before it has a message
                 self._end()
             return
         if self._epoch != watch.epoch:  # elected again, it keeps the answers that wait: its tables stay
@@ -144,7 +145,8 @@ class MasterTables:
         """See :mod:`rocketha.broker.metadata_recovery`; then the versions say whose tables these are."""
         state, wall_ms, epoch = self._state, self._state.wall_ms(), self._watch.epoch
         ends = self._ends()
-        found = topics_of_log(state.topics, ends)
+        complete = self._store.deleted_topics.complete
+        found = topics_of_log(state.topics, ends, None if complete is None else complete.below)
         for lowered in lower_offsets(state.offsets, ends):
             self._log.warn(
                 "group {group} was at {committed} of {topic}/{queue_id}, which ends at {end}: it goes on there",
@@ -167,10 +169,11 @@ class MasterTables:
         store, topics = self._store, self._state.topics
         ends: dict[str, dict[int, QueueEnd]] = {}
         for queue in store.queues.all():
-            newest_ms = -1
+            end = QueueEnd(queue.next_offset, -1)
             if queue.topic not in topics:  # reads the log, so only where it is asked for
                 newest_ms = store.store_time_at(queue.topic, queue.queue_id, queue.next_offset - 1)
-            ends.setdefault(queue.topic, {})[queue.queue_id] = QueueEnd(queue.next_offset, newest_ms)
+                end = QueueEnd(queue.next_offset, newest_ms, queue.last().physical_offset)
+            ends.setdefault(queue.topic, {})[queue.queue_id] = end
         return ends
 
     # --- replicas ask

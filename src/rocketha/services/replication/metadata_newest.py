@@ -48,7 +48,9 @@ class _Has:
 
 
 class _Member(Following):
-    """Its tables are taken once, whomever it follows: it is of the group."""
+    """Its tables are taken once, whomever it follows: it is of the group.  What they lack may be in the log."""
+
+    complete = False
 
     def __init__(self, tables: SlaveTables, address: str) -> None:
         super().__init__(tables, address, 0)

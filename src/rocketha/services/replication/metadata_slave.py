@@ -128,10 +128,13 @@ class _Taken:
 class Following:
     """Takes the tables of one master.
 
+    :cvar complete: whether the table of topics names all that are in the log: a master sees to that before it serves.
     :ivar rounds: times that all tables were asked for.
     :ivar fresh_s: when all of them were last known to be the master's, in the clock's seconds; None before the first
         time.
     """
+
+    complete = True
 
     def __init__(self, tables: SlaveTables, address: str, epoch: int) -> None:
         self._tables = tables
@@ -332,12 +335,15 @@ class Following:
         self._note_behind("topics", behind)
         diff = difference(state.topics.table, pages.table, state.topics.system, not behind)
         self._none_made_again(diff.removed, asked_end)
-        if not diff.empty or pages.version != state.topics.data_version:
+        changed = not diff.empty or pages.version != state.topics.data_version
+        if changed:
             for name in diff.removed:  # while the table names it: after a failure the next round goes on here
                 state.offsets.remove_topic(name)
                 state.stats.forget_topic(name)
                 state.store.delete_topic(name, asked_end)
             state.topics.replace(diff.table, state.topics.data_version if behind else pages.version)
+        if self.complete and not behind and (changed or self._context.store.deleted_topics.complete is None):
+            self._context.store.topics_complete(asked_end)
         if pages.deleted is not None and not behind:
             self._context.store.replace_deleted(*pages.deleted)
         if diff.changed or diff.removed:
