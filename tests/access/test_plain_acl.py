@@ -180,7 +180,7 @@ class MeaningTests(SeededCase):
         self.assertEqual(len(acl.warnings), 4, acl.warnings)
         for part in (
             "'defaultTopicPrem' is no key",
-            "'sub' counts as DENY",
+            "defaultGroupPerm counts as DENY: it is none of DENY, ",
             "'x' is no key",
             "clients need no signature",
         ):

@@ -277,7 +277,7 @@ def _word(file: _File, account: Any, node: Any, key: str) -> str:
 def _permission(file: _File, node: Any, text: str, where: str) -> Actions:
     found = PERMISSIONS.get(text)
     if found is None:
-        file.warnings.append(f"{file.at(node)}: {where}: {text[:40]!r} counts as DENY: {', '.join(PERMISSIONS)}")
+        file.warnings.append(f"{file.at(node)}: {where} counts as DENY: it is none of {', '.join(PERMISSIONS)}")
         return DENY
     return found
 

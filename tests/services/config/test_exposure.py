@@ -6,7 +6,7 @@ import unittest
 
 from rocketha.errors import ConfigError
 from rocketha.services.config.exposure import check_exposure, is_exposed
-from rocketha.services.config.loading import load_broker, load_namesrv
+from rocketha.services.config.loading import load_broker, load_learner, load_namesrv, load_witness
 from rocketha.services.config.tls import TlsConfig
 
 HERE = (
@@ -54,6 +54,15 @@ class ExposureTests(unittest.TestCase):
             for everybody in (b"0.0.0.0/0", b"10.0.0.9,::/0"):
                 with self.assertRaisesRegex(ConfigError, "proxyProtocolNetworks.* not all addresses"):
                     load(b"insecureNetwork=true\nproxyProtocolNetworks=" + everybody, environment={"HOME": "/home"})
+
+    def test_who_reads_no_header(self) -> None:
+        """A learner and a witness take the file of a broker behind a proxy."""
+        listed = b"proxyProtocolNetworks=127.0.0.1\n"
+        load_learner(listed, environment={"HOME": "/home"})
+        group = (
+            b"dLegerGroup=g\ndLegerPeers=n0-127.0.0.1:40911;n1-127.0.0.1:40912;n2-127.0.0.1:40913\ndLegerWitness=n2\n"
+        )
+        load_witness(listed + group, environment={"HOME": "/home"})
 
     def test_what_opens_them(self) -> None:
         for description in ELSEWHERE:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rocketha.errors import ConfigError
-from rocketha.services.process.bounded_file import read_bounded
+from rocketha.services.process.bounded_file import file_stamp, read_bounded
 from rocketha.services.process.secret_file import refuse_readable
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class AclFiles:
             raise ConfigError(f"there is no file of ACL 1: {' and '.join(self._places)} were looked for")
         if len(paths) > FILES_MAX:
             raise ConfigError(f"{len(paths)} files of ACL 1 were found, allowed is {FILES_MAX}")
-        return paths, [(path, _stamp(path)) for path in paths]
+        return paths, [(path, file_stamp(path)) for path in paths]
 
     def _below(self, place: str) -> Iterator[str]:
         if not os.path.isdir(place):
@@ -160,14 +160,6 @@ def _readable(path: str) -> str:
     except ConfigError as problem:
         return str(problem)
     return ""
-
-
-def _stamp(path: str) -> object:
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        return error.errno
-    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
 def _bytes(path: str) -> bytes:

@@ -165,7 +165,7 @@ def load_broker(
     :param environment: ``os.environ`` where not given.
     :param host_name: the default of ``brokerName``.
     :param witness: of the member that ``dLegerWitness`` names, which is no broker.
-    :param judges: whether it answers clients, so that users and their rights count.
+    :param judges: whether it answers clients, so that users and their rights count, and proxies before it.
     :raises ConfigError: anything that is wrong.
     """
     environment = os.environ if environment is None else environment
@@ -187,7 +187,6 @@ def load_broker(
     keys = config.replication = ReplicationConfig.from_texts(texts)
     config.access = AccessConfig.from_texts(texts)
     config.proxies = ProxiesConfig.from_texts(texts)
-    check_proxied(config.proxies.networks, config.remoting.tls)
     if witness:
         if not keys.d_leger_witness:
             raise ConfigError(f"{name}: a witness needs dLegerWitness, its id in dLegerPeers")
@@ -197,6 +196,7 @@ def load_broker(
     fit_broker(config, texts.keys(), name, warnings)
     complete_replication(config, keys, texts.keys(), name, warnings)
     if judges:
+        check_proxied(config.proxies.networks, config.remoting.tls)
         _complete_access(config, warnings)
     else:
         config.access.credentials  # noqa: B018  it may be refused

@@ -12,7 +12,6 @@ Must not know what is configured but paths, nor any connection.
 from __future__ import annotations
 
 import datetime
-import os
 import re
 import weakref
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ from OpenSSL import SSL, crypto
 
 from rocketha.access.identity import Identity, parse_uri
 from rocketha.errors import ConfigError
-from rocketha.services.process.bounded_file import read_bounded
+from rocketha.services.process.bounded_file import file_stamp, read_bounded
 from rocketha.services.process.secret_file import refuse_readable
 
 FILE_BYTES_MAX = 1 << 20
@@ -80,7 +79,7 @@ class Credentials:
         self.problem = ""
         self.changes = 0
         self._seen = self._stamps()
-        self._trust = _stamp(side.trust_path)
+        self._trust = file_stamp(side.trust_path)
         self.context, self.expires, self.identities = _context(side)
         self._alike = weakref.WeakSet([self.context])  # contexts that believe what the present one does
 
@@ -125,15 +124,7 @@ class Credentials:
         return True
 
     def _stamps(self) -> tuple[object, ...]:
-        return tuple(map(_stamp, self._side.paths))
-
-
-def _stamp(path: str) -> object:
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        return error.errno
-    return found.st_mtime_ns, found.st_size, found.st_ino
+        return tuple(map(file_stamp, self._side.paths))
 
 
 def _read(path: str) -> bytes:
