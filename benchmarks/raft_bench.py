@@ -4,8 +4,10 @@
     python -m benchmarks.raft_bench --sides ours,etcd --clients 64 --repeat 1 --seconds 3     a quick look
 
 Every acknowledgement comes after a sync on a majority, all data lie on the same disk, the same client program loads the
-leader of each.  A side is started with an empty directory, loaded with each number of clients, and stopped; then the
-next; and all of it again.  Medians are reported.
+leader of each.  ``floor`` and ``floor-thread`` replicate without Raft, see raft_floor_node.py.
+
+A side is started with an empty directory, loaded with each number of clients, and stopped; then the next; and all of it
+again.  Medians are reported.
 
 CPU is that of the three nodes together for an acknowledged write.  The client shares the cores: its own CPU is told
 beside.  "others" is what everybody else on the machine used meanwhile, in cores; "sync" the time of a 4 KiB append with
@@ -27,7 +29,7 @@ from typing import Any
 
 import attrs
 
-from . import raft_etcd, raft_ours, raft_pysyncobj
+from . import raft_etcd, raft_floor, raft_ours, raft_pysyncobj
 from .machine import busy_seconds
 from .raft_cluster import Cluster
 
@@ -37,6 +39,8 @@ SIDES: dict[str, type[Cluster]] = {
     for cls in (
         raft_ours.OurCluster,
         raft_etcd.EtcdCluster,
+        raft_floor.FloorCluster,
+        raft_floor.ThreadedFloorCluster,
         raft_pysyncobj.PySyncObjCluster,
         raft_pysyncobj.AtOnceCluster,
         raft_pysyncobj.TunedCluster,
