@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -178,6 +178,26 @@ def expected_queues(records: list[Record]) -> dict[tuple[str, int], dict[int, Un
             raise Bad(f"{record.topic}/{record.queue}: two records have queue offset {record.queue_offset}")
         units[record.queue_offset] = Unit(record.at, len(record.data), code)
     return wanted
+
+
+def check_units(root: Path, records: Iterable[Record], topic: str) -> None:
+    """The queues of a topic have each number that its records have, and each unit says where such a record is.
+
+    For logs in which several records have one number, as Java's leaders in DLedger mode make them after a kill: any of
+    these will do.
+    """
+    stored: dict[tuple[str, int], dict[int, list[tuple[int, int]]]] = {}
+    for record in records:
+        numbers = stored.setdefault((record.topic, record.queue), {})
+        numbers.setdefault(record.queue_offset, []).append((record.at, len(record.data)))
+    found = queues(root)
+    for key, units in found.items():
+        for number, unit in units.items():
+            if unit[:2] not in stored.get(key, {}).get(number, []):
+                raise Bad(f"consume queue {key} at {number}: says {unit}, the log {stored.get(key, {}).get(number)}")
+    for key, numbers in stored.items():
+        if key[0] == topic and (lacks := sorted(set(numbers) - set(found.get(key, {})))):
+            raise Bad(f"consume queue {key}: lacks {lacks[:5]} ({len(lacks)})")
 
 
 def check(root: Path) -> list[Record]:
