@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -169,6 +170,28 @@ class WordsTests(SynchronousTestCase):
             commands.confirm(given, "Delete it")
         self.assertEqual(out.getvalue(), "")
         commands.confirm(commands.Given(yes=True), "Delete it")
+
+
+class ExamplesTests(SynchronousTestCase):
+    """Command lines in the documents."""
+
+    def test_they_are_right(self) -> None:
+        """Each is one that the command takes; nothing is run."""
+        seen = 0
+        for path in [ROOT / "README.rst", *sorted((ROOT / "docs").glob("*.rst"))]:
+            for line in re.findall(r"\$ (?:\.venv/bin/)?rocketha (.*)", path.read_text(encoding="utf-8")):
+                if "$" in line or line.startswith("completion"):
+                    continue  # the shell's own
+                words = shlex.split(line.split(" | ")[0], comments=True)
+                if "..." in words:
+                    continue
+                with self.subTest(line), contextlib.redirect_stdout(io.StringIO()):
+                    context = click.Context(cli.root())
+                    found = cli.root().get_command(context, words[0])
+                    assert found is not None
+                    parsed(found, *words[1:])
+                seen += 1
+        self.assertGreater(seen, 50)
 
 
 class OutputTests(SynchronousTestCase):
