@@ -11,7 +11,7 @@ from rocketha.export.manifest import FILE_BYTES_MAX, NAME, decode, encode
 from rocketha.export.restoring import UNFINISHED, Restorer
 from rocketha.store.memory_disk import MemoryDisk
 from tests.export.test_exporter import OUT, Case
-from tests.store.support import NOW_MS, ROOT, memory_disk, open_store
+from tests.store.support import ROOT, memory_disk, open_store
 
 
 class RestoringTests(Case):

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from rocketha.errors import ConfigError, CorruptStore
 from rocketha.export.blocks import Digests
-from rocketha.export.manifest import BLOCK_BYTES, COMMITLOG, FILE_BYTES_MAX, NAME, Block, Manifest, Segment, decode
+from rocketha.export.manifest import BLOCK_BYTES, COMMITLOG, FILE_BYTES_MAX, NAME, Block, Segment, decode
 from rocketha.export.target import FILE_SYSTEMS, LOCK
 from rocketha.store import atomic_file
 from rocketha.store.disk import Disk
