@@ -53,7 +53,8 @@ async def copied_sets(controllers: Controllers, names: Mapping[str, str]) -> lis
 
     :param names: of the sets, each with its cluster.
     :raises RequestFailed: it is refused, or nobody leads.
-    :raises RemoteProtocolError: a set is not known there, or what is answered is none.
+    :raises RemoteProtocolError: what is answered is none.
+    :return: those that the controllers know.
     """
     found: list[CopiedSet] = []
     ordered = sorted(names)
@@ -62,9 +63,7 @@ async def copied_sets(controllers: Controllers, names: Mapping[str, str]) -> lis
         body = json_dialect.dumps(some)
         answer = await controllers.ask_leader(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, body=body)
         table = json_members.table(json_members.json_object(answer.body, "1006"), "replicasInfoTable", SETS_MAX)
-        for name in some:
-            if name not in table:
-                raise RemoteProtocolError(f"the controllers do not know broker set {name}")
+        for name in [each for each in some if each in table]:
             call = controller_calls.get_next_broker_id(names[name], name)
             next_id = controller_calls.next_broker_id(await controllers.ask_leader(call.code, call.fields))
             found.append(read_set(names[name], name, next_id, json_members.as_object(table[name], name)))
@@ -98,10 +97,13 @@ class ReplicaLog:
 async def replica_logs(controllers: Controllers, cluster: str, broker_name: str) -> list[ReplicaLog]:
     """What each broker of a set has, by ids: asked of the brokers themselves.
 
-    :raises RemoteProtocolError: the controllers do not know the set.
+    :raises RockethaError: the controllers do not know the set.
     """
-    (found,) = await copied_sets(controllers, {broker_name: cluster})
-    return [await _log_of(controllers, broker_name, number, address) for number, address in found.members.items()]
+    found = await copied_sets(controllers, {broker_name: cluster})
+    if not found:
+        raise RockethaError(f"the controllers do not know broker set {broker_name}")
+    members = found[0].members
+    return [await _log_of(controllers, broker_name, number, address) for number, address in members.items()]
 
 
 async def _log_of(controllers: Controllers, broker_name: str, number: int, address: str) -> ReplicaLog:

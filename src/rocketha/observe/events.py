@@ -270,6 +270,20 @@ class DiskFilling(Event):
 
 
 @attrs.frozen
+class ClockStepped(Event):
+    """The time of day was set while a broker ran, by a second or more: messages bear it, and files expire by it.
+
+    :ivar seconds: how far, back where it is less than 0.
+    """
+
+    name: ClassVar[str] = "clock.stepped"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "the time of day was set by {seconds:+.1f} s"
+
+    seconds: float
+
+
+@attrs.frozen
 class LogExpiredEarly(Event):
     """A file of the log is deleted though its messages are younger than ``fileReservedTime``.
 

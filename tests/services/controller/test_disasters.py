@@ -345,5 +345,7 @@ class CopiedTests(DisasterCase):
 
     def test_a_set_that_is_not_known(self) -> None:
         self.start_group()
+        found = self.command(controller_state.copied_sets(self.known(), {"other": CLUSTER, NAME: CLUSTER}))
+        self.assertEqual([each.broker_name for each in found], [NAME])
         with self.assertRaisesRegex(RockethaError, "do not know broker set other"):
-            self.command(controller_state.copied_sets(self.known(), {"other": CLUSTER}))
+            self.command(controller_state.replica_logs(self.known(), CLUSTER, "other"))
