@@ -11,7 +11,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.admin import controller, output
 from rocketha.admin.client import NoRoute, RequestFailed
-from rocketha.admin.controller import HEAD, Controllers, status_table, why_lines
+from rocketha.admin.controller import HEAD, status_table, why_lines
+from rocketha.admin.controllers import Controllers
 from rocketha.errors import ConfigError
 from rocketha.protocols.endpoints import Dialer
 from tests.admin.parsing import parsed

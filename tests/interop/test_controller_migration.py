@@ -13,7 +13,7 @@ from pathlib import Path
 
 from .harness import ports, remoting
 from .harness.case import FULL
-from .harness.controllers import GroupState
+from .harness.controllers import GROUP, GroupState
 from .harness.faults import Faults
 from .harness.processes import wait_until
 from .harness.roles import JavaController, OurController, _Controller, our_environment
@@ -46,6 +46,7 @@ class MigrationCase(SwitchingCase):
 
     kind = "java"
     controllers = 1
+    extra = {"masterLease": 10_000}  # ours: how long a master serves that hears of no controller
 
     def imported(self, state_file: Path) -> None:
         """``rocketha controller import`` from Java's."""
@@ -118,8 +119,14 @@ class Migration(MigrationCase):
         self.assertGreaterEqual(len(storm.switches), 2)
 
     def test_2_back_to_java(self) -> None:
-        """Java's begin empty.  Brokers that run go on; who is stopped begins anew, without its id and epochs."""
+        """Java's begin empty.  A master of Java's goes on; brokers that are stopped begin anew, without id and epochs."""
         before = self.group.await_whole()
+        heir = next(each for each in self.group.brokers if each.implementation == "java")
+        if before.master_address != heir.address:
+            said = rocketha("controller", "elect", GROUP, str(heir.broker_id()), "-a", self.group.controllers.addresses)
+            self.say(said)
+            before = self.group.await_whole()
+        self.assertEqual(before.master_address, heir.address)
         port = self.group.controllers.nodes[0].port
         run = self.load.begin()
         self.load.await_more(run, 100)

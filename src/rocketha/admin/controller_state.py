@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from rocketha.admin.client import NETWORK_ERRORS, RequestFailed, plain
-from rocketha.admin.controller import Controllers
+from rocketha.admin.controllers import Controllers
 from rocketha.controller.copied import FIRST_INDEX, CopiedSet, read_set, snapshot_of
 from rocketha.errors import RemoteProtocolError, RockethaError
 from rocketha.services.controller.offline import SavedController
@@ -140,3 +140,18 @@ async def elect(controllers: Controllers, cluster: str, broker_name: str, broker
     """
     call = controller_calls.elect_master(cluster, broker_name, broker_id, wall_ms, designate=True)
     return controller_calls.elected(await controllers.ask_leader(call.code, call.fields))
+
+
+async def clean(controllers: Controllers, cluster: str, broker_name: str, broker_ids: Sequence[int]) -> None:
+    """Remove members that are gone.
+
+    :raises RequestFailed: it is refused: one is heard, for instance.
+    """
+    wanted = {
+        "brokerName": broker_name,
+        "brokerControllerIdsToClean": ";".join(map(str, broker_ids)),
+        "isCleanLivingBroker": "false",
+    }
+    if cluster:
+        wanted["clusterName"] = cluster
+    await controllers.ask_leader(RequestCode.CLEAN_BROKER_DATA, wanted)

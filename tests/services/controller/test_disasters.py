@@ -9,7 +9,7 @@ from twisted.internet import defer
 
 from rocketha.admin import controller_state
 from rocketha.admin.client import RequestFailed
-from rocketha.admin.controller import Controllers
+from rocketha.admin.controllers import Controllers
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure, RockethaError
 from rocketha.protocols.endpoints import Dialer
 from rocketha.services.config.controller import ControllerConfig

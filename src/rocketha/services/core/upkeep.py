@@ -21,7 +21,6 @@ from rocketha.store.expiry import Filling
 from rocketha.store.jobs import Job
 from rocketha.store.message_store import MessageStore
 
-
 CLOCK_STEP_MS = 1000
 """Less is what a time server corrects."""
 
