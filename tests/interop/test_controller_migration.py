@@ -5,40 +5,23 @@ With ROCKETHA_INTEROP_FULL=1 only.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 import unittest
 from pathlib import Path
 
 from .harness import ports, remoting
 from .harness.case import FULL
+from .harness.commands import rocketha
 from .harness.controllers import GROUP, GroupState
 from .harness.faults import Faults
 from .harness.processes import wait_until
-from .harness.roles import JavaController, OurController, _Controller, our_environment
+from .harness.roles import JavaController, OurController, _Controller
 from .harness.switching import OURS, Storm, SwitchingCase
 
 UPDATE_BROKER_CONFIG = 25
-PATIENCE_S = 90
 REREAD_S = 150
 """Java's brokers look at controllerAddr each 120 s."""
 QUIET_S = 30
-
-
-def rocketha(*arguments: str) -> str:
-    """A command, run to its end; its output."""
-    done = subprocess.run(
-        [sys.executable, "-m", "rocketha.admin.cli", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        env=our_environment(),
-        check=False,
-    )
-    if done.returncode:
-        raise AssertionError(f"rocketha {' '.join(arguments)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 class MigrationCase(SwitchingCase):
@@ -119,7 +102,7 @@ class Migration(MigrationCase):
         self.assertGreaterEqual(len(storm.switches), 2)
 
     def test_2_back_to_java(self) -> None:
-        """Java's begin empty.  A master of Java's goes on; brokers that are stopped begin anew, without id and epochs."""
+        """Java's begin empty.  A master of Java's goes on; who is stopped begins anew, without id and epochs."""
         before = self.group.await_whole()
         heir = next(each for each in self.group.brokers if each.implementation == "java")
         if before.master_address != heir.address:
