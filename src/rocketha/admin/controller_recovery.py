@@ -203,14 +203,15 @@ async def elect(controllers: Controllers, args: Given) -> int:
     Every broker of the set is asked for its epoch and the end of its log.  Without ID all must answer, for the one that
     does not may have the most; with ID whatever the others have more is given up.
     """
-    logs = await controller_state.replica_logs(controllers, args.cluster, args.broker)
+    cluster = args.cluster or await controller_state.cluster_of(controllers, args.broker)
+    logs = await controller_state.replica_logs(controllers, cluster, args.broker)
     if not args.json:
         output.table(LOGS, [(each.broker_id, each.address, *_log_cells(each)) for each in logs])
     if args.dry_run:
         return DONE
     chosen = args.broker_id or controller_state.newest(logs).broker_id
     wall_ms = int(time.time() * 1000)
-    master = await controller_state.elect(controllers, args.cluster, args.broker, chosen, wall_ms)
+    master = await controller_state.elect(controllers, cluster, args.broker, chosen, wall_ms)
     who = f"broker {master.master_id} at {master.master_address}"
     output.say(
         args,

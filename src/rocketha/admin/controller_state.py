@@ -85,6 +85,7 @@ class ReplicaLog:
     :ivar epoch: the newest in its epoch file; -1: there is none.
     :ivar max_offset: the end of its log, bytes.
     :ivar problem: why that is not known; "" if it is.
+    :ivar leads: whether it acts as master.
     """
 
     broker_id: int
@@ -92,6 +93,16 @@ class ReplicaLog:
     epoch: int = -1
     max_offset: int = -1
     problem: str = ""
+    leads: bool = False
+
+
+async def cluster_of(controllers: Controllers, broker_name: str) -> str:
+    """The cluster of a broker set, if only one has a set of this name.
+
+    :raises RequestFailed: none has, or several.
+    """
+    answer = await controllers.ask_leader(PrivateCode.WHY, {"brokerName": broker_name})
+    return json_members.text(json_members.json_object(answer.body, "11003"), "clusterName")
 
 
 async def replica_logs(controllers: Controllers, cluster: str, broker_name: str) -> list[ReplicaLog]:
@@ -114,14 +125,14 @@ async def _log_of(controllers: Controllers, broker_name: str, number: int, addre
     if status.broker_name != broker_name or status.broker_id not in (0, number):
         return ReplicaLog(number, address, problem=f"broker {status.broker_id} of {status.broker_name} lives there")
     epoch = status.entries[-1].epoch if status.entries else -1
-    return ReplicaLog(number, address, epoch, status.max_offset)
+    return ReplicaLog(number, address, epoch, status.max_offset, leads=not status.broker_id)
 
 
 def newest(logs: Sequence[ReplicaLog]) -> ReplicaLog:
     """The log that has everything that was acknowledged, if all brokers of the set are among these.
 
     A master's log has all that it acknowledged, and was chosen out of its predecessor's SyncStateSet: so the newest
-    epoch's longest log has everything.
+    epoch's longest log has everything.  Of equal ones it is the one that acts as master, then the smallest id.
 
     :raises RockethaError: one of them is not known: it may be that one.
     """
@@ -130,7 +141,7 @@ def newest(logs: Sequence[ReplicaLog]) -> ReplicaLog:
         raise RockethaError(f"it is not known who has the newest log: {'; '.join(unknown)}")
     if not logs:
         raise RockethaError("the set has no broker")
-    return max(logs, key=lambda each: (each.epoch, each.max_offset, -each.broker_id))
+    return max(logs, key=lambda each: (each.epoch, each.max_offset, each.leads, -each.broker_id))
 
 
 async def elect(controllers: Controllers, cluster: str, broker_name: str, broker_id: int, wall_ms: int) -> MasterInfo:

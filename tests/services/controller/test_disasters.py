@@ -11,6 +11,9 @@ from rocketha.admin import controller_state
 from rocketha.admin.client import RequestFailed
 from rocketha.admin.controllers import Controllers
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure, RockethaError
+from rocketha.export.exporter import Exporter
+from rocketha.export.restoring import Restorer
+from rocketha.export.source import Identity, Source
 from rocketha.protocols.endpoints import Dialer
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.config.loading import load_controller
@@ -20,6 +23,7 @@ from rocketha.simulation.host import Host
 from rocketha.wire.codes import PrivateCode
 from tests.services.controlled_case import CLUSTER, CONTROLLER_PORT, NAME, ControlledCase
 from tests.services.events_case import events_of
+from tests.store.support import memory_disk
 
 BACKUP = "/backup/state"
 
@@ -80,6 +84,19 @@ class DisasterCase(ControlledCase):
         process = self.leads().process
         assert process is not None
         return set(process.service.raft.node.members.voters)
+
+    def heard(self) -> int:
+        """Brokers that the leader hears."""
+        process = self.leads().process
+        assert process is not None
+        return len(process.service._watch.liveness)
+
+    def elect(self, number: int) -> None:
+        """``rocketha controller elect``, until it is taken up and all are in sync."""
+        self.command(controller_state.elect(self.known(), CLUSTER, NAME, number, 0))
+        host = next(each for each in self.brokers if self.number(each) == number)
+        self.until("it leads", lambda: self.log(host).epochs[-1].epoch == self.group().master_epoch)
+        self.whole()
 
     def settle(self) -> None:
         """Every controller has what was decided."""
@@ -220,10 +237,11 @@ class SavedTests(DisasterCase):
             self.restore(saved, exact=False)
             self.until("all are heard", lambda: self.heard() == 2)
             self.assertIsNone(self.group().master_id)
+            self.assertEqual(self.command(controller_state.cluster_of(self.known(), NAME)), CLUSTER)
             logs = self.command(controller_state.replica_logs(self.known(), CLUSTER, NAME))
             chosen = controller_state.newest(logs)
-            self.command(controller_state.elect(self.known(), CLUSTER, NAME, chosen.broker_id, 0))
-            self.whole()
+            self.assertEqual(chosen.broker_id, self.number(second), "it acts as master, and none has more")
+            self.elect(chosen.broker_id)
             self.assertGreater(self.group().master_epoch, epochs[0])
             self.assertGreater(self.group().set_epoch, epochs[1])
             self.assertEqual(self.acknowledged(self.master(), 20), 20)
@@ -251,14 +269,8 @@ class SavedTests(DisasterCase):
         self.until("all are heard", lambda: self.heard() == 2)
         logs = self.command(controller_state.replica_logs(self.known(), CLUSTER, NAME))
         chosen = controller_state.newest(logs).broker_id
-        self.command(controller_state.elect(self.known(), CLUSTER, NAME, chosen, 0))
-        self.whole()
+        self.elect(chosen)
         self.assertEqual(self.acknowledged(self.master(), 20), 20)
-
-    def heard(self) -> int:
-        process = self.leads().process
-        assert process is not None
-        return len(process.service._watch.liveness)
 
     def test_who_has_the_newest_log_must_be_known(self) -> None:
         """A broker that does not answer may be the one; a longer log of an older epoch has less."""
@@ -268,8 +280,10 @@ class SavedTests(DisasterCase):
             controller_state.ReplicaLog(3, "c:1", 5, 700),
         ]
         self.assertEqual(controller_state.newest(logs).broker_id, 2)
-        with self.assertRaisesRegex(RockethaError, "broker 4 at d:1: it is down"):
-            controller_state.newest([*logs, controller_state.ReplicaLog(4, "d:1", problem="it is down")])
+        logs.append(controller_state.ReplicaLog(4, "d:1", 5, 800, leads=True))
+        self.assertEqual(controller_state.newest(logs).broker_id, 4)
+        with self.assertRaisesRegex(RockethaError, "broker 5 at e:1: it is down"):
+            controller_state.newest([*logs, controller_state.ReplicaLog(5, "e:1", problem="it is down")])
 
     def test_a_damaged_file_is_refused(self) -> None:
         self.start_group()
@@ -349,3 +363,64 @@ class CopiedTests(DisasterCase):
         self.assertEqual([each.broker_name for each in found], [NAME])
         with self.assertRaisesRegex(RockethaError, "do not know broker set other"):
             self.command(controller_state.replica_logs(self.known(), CLUSTER, "other"))
+
+
+class GhostTests(DisasterCase):
+    """A broker loses its disk and comes back with another id."""
+
+    def test_its_former_id_is_cleaned(self) -> None:
+        master = self.start_group()
+        lost = next(host for host in self.brokers if host is not master)
+        number = self.number(lost)
+        with self.assertRaisesRegex(RequestFailed, "is still alive"):
+            self.command(controller_state.clean(self.known(), CLUSTER, NAME, [number]))
+        epoch = self.group().master_epoch
+        self.lose_disk(lost)
+        self.until("it is missed", lambda: self.members() == (self.number(master),))
+        self.restart(lost)
+        self.whole()
+        self.assertEqual((number, self.number(lost)), (2, 3))
+        self.assertEqual(sorted(self.group().members), [1, 2, 3])
+        self.command(controller_state.clean(self.known(), "", NAME, [number]))
+        self.run_for(10.0)
+        self.assertEqual(sorted(self.group().members), [1, 3])
+        self.assertEqual((self.group().master_epoch, self.group().in_sync), (epoch, (1, 3)))
+        self.assertEqual(self.acknowledged(master, 20), 20)
+        self.until("all have all", lambda: self.level(*self.brokers))
+        self.same_logs(*self.brokers)
+
+
+class RestoredStoreTests(DisasterCase):
+    """All brokers of a set are gone, and there is an export of one."""
+
+    controllers_count = 1
+    brokers_count = 1
+
+    def test_a_restored_store_is_a_new_master_and_fills_another(self) -> None:
+        first = self.start_group()
+        self.assertEqual(self.acknowledged(first, 300), 300)
+        self.until("its queues are made", lambda: self.level(first))
+        end, queues = self.log(first).end, self.log(first).store.queue_table()
+        self.stop(first)
+        exports = memory_disk(5)
+        for _ in Exporter(Source(first.disk, "/store", ("/store/commitlog",)), exports, "/export", lambda: 1).run(
+            Identity(CLUSTER, NAME, 1)
+        ):
+            pass
+        self.lose_disk(first)
+        self.until("it is missed", lambda: self.heard() == 0)
+        self.command(controller_state.clean(self.known(), CLUSTER, NAME, [1]))
+        for _ in Restorer(exports, "/export", first.disk, "/store").run():
+            pass
+        first.start()
+        self.until("it is heard", lambda: self.heard() == 1 and self.number(first) == 2)
+        self.run_for(5.0)
+        self.assertEqual(self.masters(), [], "the controllers know that another one had what was acknowledged")
+        self.command(controller_state.elect(self.known(), CLUSTER, NAME, 2, 0))
+        master = self.master()
+        self.assertEqual((self.log(master).end, self.log(master).store.queue_table()), (end, queues))
+        self.add_broker()
+        self.whole()
+        self.assertEqual(self.acknowledged(master, 20), 20)
+        self.until("all have all", lambda: self.level(*self.brokers))
+        self.same_logs(*self.brokers)
