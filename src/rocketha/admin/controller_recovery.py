@@ -210,7 +210,7 @@ async def elect(controllers: Controllers, args: Given) -> int:
     if args.dry_run:
         return DONE
     chosen = args.broker_id or controller_state.newest(logs).broker_id
-    wall_ms = int(time.time() * 1000)
+    wall_ms = time.time_ns() // 1_000_000
     master = await controller_state.elect(controllers, cluster, args.broker, chosen, wall_ms)
     who = f"broker {master.master_id} at {master.master_address}"
     output.say(
@@ -270,7 +270,7 @@ def force_new_cluster(args: Given) -> int:
         output.say(args, "nothing was changed", changed=False, **_survey_facts(found))
         return DONE
     confirm(args, f"Make {found.place.id} the only controller of {found.place.group}")
-    index = offline.force(disk, config, int(time.time() * 1000))
+    index = offline.force(disk, config, time.time_ns() // 1_000_000)
     output.say(
         args,
         f"entry {index} makes {found.place.id} the only controller: start it, then add the others on empty disks",

@@ -10,6 +10,7 @@ from typing import Any
 from twisted.internet import defer
 from twisted.python.failure import Failure
 
+from rocketha.broker.delay_levels import ClockSteps
 from rocketha.observe import events
 from rocketha.observe.logging import emit, emit_disk_failure, make_logger
 from rocketha.services.config.loading import BrokerConfig
@@ -36,12 +37,14 @@ class StoreUpkeep:
         self._store = store
         self._work = work
         self._jobs = Underway()
-        self._ahead_ms: int | None = None  # the time of day before the steady clock, a second ago
+        self._clock = ClockSteps()
         self._log = make_logger()
 
     def second(self, now_ms: int, wall_ms: int) -> None:
         """A second has passed."""
-        self._look_at_clock(wall_ms - now_ms)
+        stepped_ms = self._clock.stepped_ms(now_ms, wall_ms)
+        if abs(stepped_ms) >= CLOCK_STEP_MS:
+            emit(self._log, events.ClockStepped(stepped_ms / 1000))
         if self.paused:
             return
         for job in self._store.maintenance(now_ms, wall_ms):
@@ -53,12 +56,6 @@ class StoreUpkeep:
                 reason = f"the disk is {notice.used_ratio:.0%} full"
                 age_h, reserved_h = notice.age_ms / HOUR, notice.reserved_ms / HOUR
                 emit(self._log, events.LogExpiredEarly(notice.path, age_h, reserved_h, reason))
-
-    def _look_at_clock(self, ahead_ms: int) -> None:
-        """Say it if the time of day was set: records bear it, and expire by it."""
-        stepped_ms, self._ahead_ms = ahead_ms - (ahead_ms if self._ahead_ms is None else self._ahead_ms), ahead_ms
-        if abs(stepped_ms) >= CLOCK_STEP_MS:
-            emit(self._log, events.ClockStepped(stepped_ms / 1000))
 
     def _done(self, result: Any, job: Job) -> None:
         failure = exception_of(result)
