@@ -196,12 +196,13 @@ def _ids(numbers: Sequence[int] | Mapping[int, str]) -> str:
 @click.argument("broker_id", metavar="[ID]", type=int, default=0)
 @click.option("--cluster", default="", metavar="NAME", help="Needed where several clusters have a set of this name.")
 @click.option("--dry-run", is_flag=True, help="Only show what each broker of the set has.")
+@options.YES
 @run_with(opened)
 async def elect(controllers: Controllers, args: Given) -> int:
     """Make a broker the master of its set: the one with the newest log, or ID.
 
     Every broker of the set is asked for its epoch and the end of its log.  Without ID all must answer, for the one that
-    does not may have the most; with ID whatever the others have more is given up.
+    does not may have the most; with ID whatever the others have more is given up, which is asked for.
     """
     cluster = args.cluster or await controller_state.cluster_of(controllers, args.broker)
     logs = await controller_state.replica_logs(controllers, cluster, args.broker)
@@ -210,6 +211,9 @@ async def elect(controllers: Controllers, args: Given) -> int:
     if args.dry_run:
         return DONE
     chosen = args.broker_id or controller_state.newest(logs).broker_id
+    ahead = controller_state.may_have_more(logs, chosen)
+    if ahead:
+        confirm(args, f"Give up what broker {_ids(ahead)} may have more than broker {chosen}")
     wall_ms = time.time_ns() // 1_000_000
     master = await controller_state.elect(controllers, cluster, args.broker, chosen, wall_ms)
     who = f"broker {master.master_id} at {master.master_address}"

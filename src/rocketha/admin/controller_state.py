@@ -144,6 +144,15 @@ def newest(logs: Sequence[ReplicaLog]) -> ReplicaLog:
     return max(logs, key=lambda each: (each.epoch, each.max_offset, each.leads, -each.broker_id))
 
 
+def may_have_more(logs: Sequence[ReplicaLog], chosen: int) -> list[int]:
+    """Which brokers of a set may have more than one of them; all others if that one is none, or its log not known."""
+    own = next(
+        ((each.epoch, each.max_offset) for each in logs if each.broker_id == chosen and not each.problem), (-2, 0)
+    )
+    others = (each for each in logs if each.broker_id != chosen)
+    return [each.broker_id for each in others if each.problem or (each.epoch, each.max_offset) > own]
+
+
 async def elect(controllers: Controllers, cluster: str, broker_name: str, broker_id: int, wall_ms: int) -> MasterInfo:
     """Make a broker the master of its set.
 

@@ -282,8 +282,13 @@ class SavedTests(DisasterCase):
         self.assertEqual(controller_state.newest(logs).broker_id, 2)
         logs.append(controller_state.ReplicaLog(4, "d:1", 5, 800, leads=True))
         self.assertEqual(controller_state.newest(logs).broker_id, 4)
+        self.assertEqual(controller_state.may_have_more(logs, 1), [2, 3, 4])
+        self.assertEqual(controller_state.may_have_more(logs, 2), [])
+        logs.append(controller_state.ReplicaLog(5, "e:1", problem="it is down"))
+        self.assertEqual(controller_state.may_have_more(logs, 2), [5])
+        self.assertEqual(controller_state.may_have_more(logs, 5), [1, 2, 3, 4])
         with self.assertRaisesRegex(RockethaError, "broker 5 at e:1: it is down"):
-            controller_state.newest([*logs, controller_state.ReplicaLog(5, "e:1", problem="it is down")])
+            controller_state.newest(logs)
 
     def test_a_damaged_file_is_refused(self) -> None:
         self.start_group()
