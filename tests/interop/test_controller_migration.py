@@ -107,8 +107,8 @@ class Migration(MigrationCase):
         before = self.group.await_whole()
         heir = next(each for each in self.group.brokers if each.implementation == "java")
         if before.master_address != heir.address:
-            said = rocketha("controller", "elect", GROUP, str(heir.broker_id()), "-a", self.group.controllers.addresses)
-            self.say(said)
+            addresses = self.group.controllers.addresses
+            self.say(rocketha("controller", "elect", GROUP, str(heir.broker_id()), "--yes", "-a", addresses))
             before = self.group.await_whole()
         self.assertEqual(before.master_address, heir.address)
         port = self.group.controllers.nodes[0].port

@@ -122,7 +122,7 @@ class Disasters(InteropCase):
         refused = run("controller", "snapshot", "save", state_file, "-a", self.group.controllers.addresses)
         self.assertIn("is there already", refused.stderr)
         slave = self.group.slaves()[0]
-        self.controller("elect", GROUP, str(slave.broker_id()))
+        self.controller("elect", GROUP, str(slave.broker_id()), "--yes")
         before = self.mastered()
         self.assertEqual(before.master_address, slave.address)
         self.send()
