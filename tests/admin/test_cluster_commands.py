@@ -18,7 +18,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from rocketha.admin import broker, group, message, route, topic
 from rocketha.admin.client import Client, NoRoute, RequestFailed
 from rocketha.admin.cluster import Cluster
-from rocketha.admin.controller import Controllers
+from rocketha.admin.controllers import Controllers
 from rocketha.broker.role import Role
 from rocketha.errors import ConfigError, RockethaError
 from rocketha.protocols.endpoints import Dialer

@@ -11,7 +11,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.admin import controller, output
 from rocketha.admin.client import NoRoute, RequestFailed
-from rocketha.admin.controller import HEAD, Controllers, status_table, why_lines
+from rocketha.admin.controller import HEAD, status_table, why_lines
+from rocketha.admin.controllers import Controllers, opened
 from rocketha.errors import ConfigError
 from rocketha.protocols.endpoints import Dialer
 from tests.admin.parsing import parsed
@@ -85,7 +86,7 @@ class LinesTests(SynchronousTestCase):
     def test_no_address(self) -> None:
         """Wrong usage."""
         _, given = parsed(controller.command, "-a", ";", "status")
-        self.assertRaises(ConfigError, controller._opened, reactor, given)
+        self.assertRaises(ConfigError, opened, reactor, given)
 
 
 class CommandTests(ControllerCase):

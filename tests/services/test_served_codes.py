@@ -53,6 +53,6 @@ class ServedCodesTests(BrokerCase):
     def test_controller(self) -> None:
         """All; a heartbeat is no request of the state machine's."""
         nothing: Any = None
-        own = OwnAnswers(nothing, nothing, nothing, nothing, nothing).methods
+        own = OwnAnswers(nothing, nothing, nothing, nothing, nothing, nothing).methods
         decided = Requests(nothing, nothing, nothing)._codes
         self.compare("controller", {int(code) for code in (*own, *decided, RequestCode.BROKER_HEARTBEAT)})

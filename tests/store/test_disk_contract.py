@@ -129,6 +129,8 @@ class DiskContract:
             (disk.is_dir(f"{root}/a"), disk.is_dir(f"{root}/a/m"), disk.is_dir(f"{root}/x")), (True, False, False)
         )
         disk.create(f"{root}/a/b/deep", 3).close()
+        disk.rename(f"{root}/a/b", f"{root}/a/c")
+        self.assertEqual((disk.list(f"{root}/a"), disk.list(f"{root}/a/c")), (["c", "m"], ["deep"]))
         disk.remove_tree(f"{root}/a")
         disk.remove_tree(f"{root}/a")
         self.assertFalse(disk.exists(f"{root}/a"))

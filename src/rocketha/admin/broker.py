@@ -24,7 +24,7 @@ from rocketha.admin import options, output
 from rocketha.admin.client import NETWORK_ERRORS, RequestFailed, plain
 from rocketha.admin.cluster import WRONG_SHAPE, BrokerSet, Cluster, cluster_of, opened
 from rocketha.admin.commands import DONE, FAILED, Given, actions, confirm, only_one
-from rocketha.admin.controller import Controllers
+from rocketha.admin.controllers import Controllers
 from rocketha.admin.main_loop import run_with
 from rocketha.admin.secure import dialer_of
 from rocketha.errors import ConfigError, RemoteProtocolError, RockethaError

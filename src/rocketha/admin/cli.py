@@ -39,6 +39,7 @@ SUBCOMMANDS = {
     "requests": "print which requests a broker serves in which role",
     "formats": "print the layout of every wire and disk format",
     "export": "copy a broker's store, checked, for other programs; again for what came since",
+    "restore": "make a broker's store of an export, checked byte by byte",
     "pyfiles": "write a zip for spark-submit --py-files, for clusters without rocketha",
     "simulate": "run a cluster with faults in simulated time, from a seed, and check what must hold",
     "fuzz": "attack a format's reader, a port or a file with valid, cut, mutated and hostile values",

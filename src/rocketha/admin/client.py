@@ -23,7 +23,7 @@ from rocketha.errors import RemoteProtocolError, RockethaError
 from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
-from rocketha.wire import json_dialect
+from rocketha.wire import json_dialect, json_members
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
@@ -35,6 +35,7 @@ REQUEST_TIMEOUT_S = 3.0
 MASTER_ID = 0
 PERM_WRITE, PERM_READ = 2, 4
 QUEUES_MAX = 65536
+CLUSTERS_MAX, SETS_MAX = 1000, 20_000
 
 NETWORK_ERRORS = (ConnectError, ConnectionClosed, ConnectionLost, TimeoutError)
 """What a request fails with when there is no answer: the peer may or may not have acted on it."""
@@ -249,6 +250,25 @@ class Client:
             ]
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise RemoteProtocolError(f"the list of brokers: {type(problem).__name__} {problem}") from None
+
+    async def broker_sets(self) -> dict[str, str]:
+        """The names of all registered broker sets, each with its cluster.
+
+        :raises NoRoute: no nameserver answers.
+        :raises RemoteProtocolError: the answer is not what a nameserver writes, or two clusters have a set of one name.
+        """
+        answer: Command = await self.try_nameservers(
+            lambda address: self.request(address, RequestCode.GET_BROKER_CLUSTER_INFO)
+        )
+        clusters = json_members.table(json_members.json_object(answer.body, "106"), "clusterAddrTable", CLUSTERS_MAX)
+        found: dict[str, str] = {}
+        for cluster in sorted(clusters):
+            for name in json_members.texts(clusters, cluster, SETS_MAX):
+                if found.setdefault(name, cluster) != cluster:
+                    raise RemoteProtocolError(
+                        f"broker set {name} is in {found[name]} and in {cluster}: name one of them"
+                    )
+        return found
 
     async def try_nameservers(self, ask: Callable[[str], Awaitable[Any]]) -> Any:
         """What ``ask(address)`` gives for the present nameserver, or, while the network fails, for the next."""

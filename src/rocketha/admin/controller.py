@@ -7,101 +7,21 @@ Java: ``mqadmin getControllerMetaData``; the rest has no counterpart there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Mapping
 from typing import Any
 
 import click
-from twisted.internet.task import deferLater
 
-from rocketha.admin import options, output
-from rocketha.admin.client import NETWORK_ERRORS, NoRoute, RequestFailed, plain
+from rocketha.admin import controller_recovery, options, output
+from rocketha.admin.client import NETWORK_ERRORS, RequestFailed, plain
 from rocketha.admin.commands import DONE, FAILED, Given, actions
+from rocketha.admin.controllers import CHANGE_TIMEOUT_S, Controllers, opened
 from rocketha.admin.main_loop import run_with
-from rocketha.admin.secure import dialer_of
-from rocketha.errors import RockethaError
-from rocketha.protocols.endpoints import Dialer, parse_peers
-from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.protocols.endpoints import parse_peers
 from rocketha.wire import json_dialect
-from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
-from rocketha.wire.remoting import Command
+from rocketha.wire.codes import PrivateCode
 
 HEAD = ("ID", "ADDRESS", "ROLE", "TERM", "COMMITTED", "APPLIED", "SETS", "HEARD", "SUSPECTED")
-TRIES, PAUSE_S = 20, 0.25
-CHANGE_TIMEOUT_S = 30.0
-
-
-class Controllers:
-    """A group of controllers, of which at least one address is known."""
-
-    def __init__(self, dialer: Dialer, addresses: Sequence[str]) -> None:
-        self._reactor = dialer.reactor
-        self._addresses = list(addresses)
-        self._client = RemotingClient(dialer)
-
-    def close(self) -> None:
-        """End all connections."""
-        self._client.close()
-
-    async def ask(
-        self,
-        address: str,
-        code: int,
-        fields: Mapping[str, str] | None = None,
-        timeout_s: float = 5.0,
-        body: bytes = b"",
-    ) -> Command:
-        """One request.
-
-        :raises RequestFailed: it is refused.
-        """
-        answer = await self._client.request(address, code, fields, body, timeout_s)
-        if answer.code != 0:
-            raise RequestFailed(answer.code, answer.remark, address)
-        return answer
-
-    async def metadata(self) -> Command:
-        """1005 of the first that answers.
-
-        :raises NoRoute: nobody does.
-        """
-        problems = []
-        for address in self._addresses:
-            try:
-                return await self.ask(address, RequestCode.CONTROLLER_GET_METADATA_INFO)
-            except NETWORK_ERRORS as problem:
-                problems.append(plain(problem))
-        raise NoRoute("no controller answers: " + "; ".join(problems))
-
-    async def peers(self) -> dict[str, str]:
-        """Id to ``host:port`` of all controllers."""
-        found = {}
-        for item in filter(None, (await self.metadata()).fields.get("peers", "").split(";")):
-            node, _, address = item.partition(":")
-            found[node] = address
-        return found
-
-    async def ask_leader(
-        self, code: int, fields: Mapping[str, str] | None = None, timeout_s: float = 5.0, body: bytes = b""
-    ) -> Command:
-        """One request to whoever leads; asked again for a while where nobody does.
-
-        :raises RequestFailed: it is refused, or nobody leads.
-        """
-        refused: RockethaError = NoRoute("no controller leads")
-        for _ in range(TRIES):
-            leader = (await self.metadata()).fields.get("controllerLeaderAddress")
-            if leader:
-                try:
-                    return await self.ask(leader, code, fields, timeout_s, body)
-                except RequestFailed as problem:
-                    if problem.code != ResponseCode.CONTROLLER_NOT_LEADER:
-                        raise
-                    refused = problem
-                except NETWORK_ERRORS as problem:
-                    refused = NoRoute(f"{leader}: {plain(problem)}")
-            await deferLater(self._reactor, PAUSE_S, lambda: None)
-        raise refused
 
 
 @actions("controller")
@@ -112,12 +32,8 @@ def command() -> None:
     """See and manage the controllers.  One that is given says where the others are."""
 
 
-def _opened(reactor: Any, args: Given) -> AbstractContextManager[Controllers]:
-    return closing(Controllers(dialer_of(reactor, args), options.addresses(args.controllers, "--controllers")))
-
-
 @command.command("status")
-@run_with(_opened)
+@run_with(opened)
 async def status(controllers: Controllers, args: Given) -> int:
     """Every controller: role, term, log, brokers."""
     rows: dict[str, dict[str, Any]] = {}
@@ -151,7 +67,7 @@ def status_table(rows: Mapping[str, Mapping[str, Any]]) -> tuple[list[output.Row
 @click.argument("broker", metavar="BROKER_NAME")
 @click.option("--cluster", default="", metavar="NAME", help="Needed where several clusters have a set of this name.")
 @click.option("--last", type=int, default=10, metavar="N", help="Only so many decisions (default 10).")
-@run_with(_opened)
+@run_with(opened)
 async def why(controllers: Controllers, args: Given) -> int:
     """The last decisions about a broker set, and what was seen."""
     fields = {"brokerName": args.broker}
@@ -183,7 +99,7 @@ def why_lines(found: Mapping[str, Any], last: int) -> list[str]:
 
 @command.command("transfer")
 @click.argument("to", metavar="ID")
-@run_with(_opened)
+@run_with(opened)
 async def transfer(controllers: Controllers, args: Given) -> int:
     """Hand leadership to another controller."""
     await controllers.ask_leader(PrivateCode.TRANSFER, {"to": args.to}, CHANGE_TIMEOUT_S)
@@ -192,7 +108,7 @@ async def transfer(controllers: Controllers, args: Given) -> int:
 
 
 @command.command("members")
-@run_with(_opened)
+@run_with(opened)
 async def members(controllers: Controllers, args: Given) -> int:
     """Who belongs to the group."""
     answer = await controllers.ask_leader(PrivateCode.STATUS)
@@ -215,7 +131,7 @@ async def _change(controllers: Controllers, args: Given, fields: Mapping[str, st
 @command.command("add")
 @click.argument("peer", metavar="ID-HOST:PORT")
 @click.option("--learner", is_flag=True, help="It gets the log and does not vote.")
-@run_with(_opened)
+@run_with(opened)
 async def add(controllers: Controllers, args: Given) -> int:
     """Add a controller that was started with raftJoinExisting=true."""
     parse_peers(args.peer)
@@ -224,7 +140,11 @@ async def add(controllers: Controllers, args: Given) -> int:
 
 @command.command("remove")
 @click.argument("id", metavar="ID")
-@run_with(_opened)
+@run_with(opened)
 async def remove(controllers: Controllers, args: Given) -> int:
     """Remove a controller."""
     return await _change(controllers, args, {"remove": args.id})
+
+
+for each in controller_recovery.ACTIONS:
+    command.add_command(each)

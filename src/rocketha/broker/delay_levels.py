@@ -65,6 +65,18 @@ class StoreTimes:
         return stored_ms + delay_ms
 
 
+class ClockSteps:
+    """By how much the time of day was set since somebody looked."""
+
+    def __init__(self) -> None:
+        self._ahead_ms: int | None = None
+
+    def stepped_ms(self, now_ms: int, wall_ms: int) -> int:
+        """Since the last call; back where it is less than 0, and 0 at the first."""
+        before, self._ahead_ms = self._ahead_ms, wall_ms - now_ms
+        return 0 if before is None else self._ahead_ms - before
+
+
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 

@@ -323,6 +323,19 @@ class BrokerGroup:
     def _confirm(self, change: Confirmed, index: int) -> None:
         self.unconfirmed = None
 
+    # -- disasters --------------------------------------------------------------------------------------------------
+
+    def forget_roles(self) -> None:
+        """This is an old copy: nobody knows who leads by now, and who holds what was acknowledged since.
+
+        As if it were adopted, with the ids that were given: the first election's epochs begin above its brokers'.
+        """
+        self.master = 0
+        self.in_sync = self.holders = ()
+        self.unconfirmed = None
+        self.never_elected = self.adopted = True
+        self.set_epoch = max(self.set_epoch, ADOPTED_SET_EPOCH)
+
     # -- snapshot ---------------------------------------------------------------------------------------------------
 
     def row(self) -> GroupRow:

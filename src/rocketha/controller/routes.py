@@ -82,6 +82,7 @@ ROUTES = table(
         ControllerRoute(PrivateCode.STATUS, Asker.OPERATOR, leader=False),
         ControllerRoute(PrivateCode.TRANSFER, Asker.OPERATOR, leader=False),
         ControllerRoute(PrivateCode.MEMBERS, Asker.OPERATOR, leader=False),
+        ControllerRoute(PrivateCode.SNAPSHOT, Asker.OPERATOR, leader=False),
         ControllerRoute(PrivateCode.CLIENTS, Asker.OPERATOR, leader=False),
     )
 )

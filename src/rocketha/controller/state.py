@@ -230,6 +230,11 @@ class ControllerState:
             if not group.forgotten:
                 self._named[group.broker_name] = (*self._named.get(group.broker_name, ()), group.key)
 
+    def forget_roles(self) -> None:
+        """This is an old copy: of no group is it known who leads it; see :meth:`BrokerGroup.forget_roles`."""
+        for group in self.groups():
+            group.forget_roles()
+
 
 def _check(group: BrokerGroup) -> None:
     """The invariants of a group, for bytes that somebody else wrote."""

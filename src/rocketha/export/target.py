@@ -17,7 +17,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 LOCK = "lock"
 _UNFINISHED = (LOCK, f"{NAME}.tmp")
 """All that a run leaves that broke off before its first manifest was there."""
-_FILE_SYSTEMS = ("lost+found", ".snapshot")
+FILE_SYSTEMS = ("lost+found", ".snapshot")
 """What a file system keeps in its root: one that was made for an export is empty with them."""
 
 
@@ -57,7 +57,7 @@ def refuse_foreign(disk: Disk, directory: str, places: Iterable[str]) -> None:
     if not disk.is_dir(directory):
         raise ConfigError(f"{directory} is no directory")
     names = disk.list(directory)
-    if NAME not in names and set(names) - {*_UNFINISHED, *_FILE_SYSTEMS}:
+    if NAME not in names and set(names) - {*_UNFINISHED, *FILE_SYSTEMS}:
         raise ConfigError(
             f"{directory} is not empty, and no export: it has no {NAME}; nothing in it was changed, export to another"
             " directory"

@@ -110,6 +110,48 @@ class GroupElected(Event):
 
 
 @attrs.frozen
+class ControllersForced(Event):
+    """A controller was made the only one of its group by an operator (``rocketha controller force-new-cluster``); said
+    at each start until a snapshot has the entry.
+
+    :ivar index: the entry of its log that says so.
+    :ivar members: who votes now.
+    """
+
+    name: ClassVar[str] = "controllers.forced"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = (
+        "controller {id} was made the only one by force-new-cluster, entry {index}; now {members} vote. One that was "
+        "left out must not start on its old data"
+    )
+
+    id: str
+    index: int
+    members: str
+
+
+@attrs.frozen
+class ControllersBehind(Event):
+    """A broker has an epoch that the leading controller knows nothing of: its state is an old copy, or has lost
+    decisions.
+
+    :ivar epoch: the newest in the broker's epoch file.
+    :ivar known: the set's master epoch as the controllers have it.
+    """
+
+    name: ClassVar[str] = "controllers.behind"
+    level: ClassVar[str] = "error"
+    message: ClassVar[str] = (
+        "broker {broker} has epoch {epoch}, the controllers know of none after {known}: decisions are lost "
+        "(docs/disasters.rst)"
+    )
+
+    broker: str
+    epoch: int
+    known: int
+
+
+@attrs.frozen
 class RoleChanged(Event):
     """A broker's role is another: MASTER, SLAVE, or FENCED (neither takes nor gives messages)."""
 
@@ -225,6 +267,20 @@ class DiskFilling(Event):
     path: str
     used_ratio: float
     consequence: str
+
+
+@attrs.frozen
+class ClockStepped(Event):
+    """The time of day was set while a broker ran, by a second or more: messages bear it, and files expire by it.
+
+    :ivar seconds: how far, back where it is less than 0.
+    """
+
+    name: ClassVar[str] = "clock.stepped"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "the time of day was set by {seconds:+.1f} s"
+
+    seconds: float
 
 
 @attrs.frozen

@@ -7,6 +7,7 @@ configuration, which the leader leaves by itself once it is committed.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import attrs
@@ -146,6 +147,16 @@ class MembershipHistory:
             if since <= commit:
                 break
         return True
+
+    @property
+    def forced(self) -> int:
+        """The last entry, as far as is remembered, that changed the voters without a joint phase: no leader does that,
+        an operator did (``store/raft_offline.py``); 0 if none did."""
+        chain = [*self._earlier, (self.index, self.current)]
+        for (_, before), (index, after) in reversed(list(itertools.pairwise(chain))):
+            if before.voters and before.voters != after.voters and not after.outgoing:
+                return index
+        return 0
 
     def at(self, index: int) -> Members:
         """The configuration as of an entry that is not compacted."""

@@ -146,6 +146,11 @@ class RaftNode:
         return self._core.members
 
     @property
+    def forced(self) -> int:
+        """See :attr:`MembershipHistory.forced`."""
+        return self._core.membership.forced
+
+    @property
     def lease_holds(self) -> bool:
         """Whether this node leads, and nobody else can have been elected; tell the time before."""
         leadership = self._elections.leadership

@@ -154,7 +154,7 @@ class Disk(Protocol):
         """Remove a directory and everything in it; does not follow links.  Nothing there: nothing happens."""
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name in one step, replacing what had it."""
+        """Give a file another name in one step, replacing what had it; or a directory one that nothing has."""
 
     def make_dirs(self, path: str) -> None:
         """Create a directory and its missing parents; fine if it is there."""

@@ -381,12 +381,24 @@ class MemoryDisk:
 
     def rename(self, old: str, new: str) -> None:
         self.step(old, "rename")
-        inode = self._file(old, "rename")
         self._parent_there(new, "rename")
+        if self._names.get(old, 0) is None:
+            return self._rename_directory(old, new)
+        inode = self._file(old, "rename")
 
         def move(names: _Names) -> None:
             names.pop(old, None)
             names[new] = inode
+
+        self._change_names((old, new), move)
+
+    def _rename_directory(self, old: str, new: str) -> None:
+        if new in self._names:
+            raise _failure(old, "rename", errno.ENOTEMPTY)
+
+        def move(names: _Names) -> None:
+            for name in [name for name in names if name == old or name.startswith(f"{old}/")]:
+                names[new + name[len(old) :]] = names.pop(name)
 
         self._change_names((old, new), move)
 

@@ -124,21 +124,10 @@ class Snapshots:
                     self.problems.append(problem)
 
     def _open(self, path: str) -> SnapshotFile:
-        def refuse(reason: str) -> CorruptStore:
-            return CorruptStore(path, 0, reason)
-
-        file = self._disk.open(path)
-        try:
-            prefix = file.read(0, PREFIX_BYTES)
-            data = file.read(0, raft_records.header_bytes(prefix, SNAPSHOT_HEADER_BYTES_MAX, refuse))
-        finally:
-            file.close()
-        header = raft_records.parse_snapshot_header(data, refuse)
-        check_owner(path, (header.group, header.node), self._owner)
-        meta = SnapshotMeta(header.index, header.term, Members.decode(header.members, refuse))
-        if path != self._path(meta):
-            raise refuse(f"the snapshot is that of {header.index} in term {header.term}")
-        found = SnapshotFile(path, meta, header.length, header.data_crc, header.header_bytes)
+        owner, found = open_snapshot(self._disk, path)
+        check_owner(path, owner, self._owner)
+        if path != self._path(found.meta):
+            raise CorruptStore(path, 0, f"the snapshot is that of {found.meta.index} in term {found.meta.term}")
         found.check(self._disk)
         return found
 
@@ -147,31 +136,7 @@ class Snapshots:
 
         :raises DiskFailure: it is not there; what was written is removed by the next attempt, or start.
         """
-        path, members, crc = self._path(meta), meta.members.encode(), crc32(data)
-        header = raft_records.build_snapshot_header(
-            SnapshotHeader(meta.index, meta.term, len(data), crc, *self._owner, members)
-        )
-        temporary = f"{path}.tmp"
-        if self._disk.exists(temporary):
-            self._disk.remove(temporary)
-        file = self._disk.create(temporary, 0)
-        try:
-            file.write(0, [header])
-            at, view = len(header), memoryview(data)
-            for start in range(0, len(data), WRITE_BLOCKS * SNAPSHOT_BLOCK_BYTES):
-                blocks = []
-                end = min(len(data), start + WRITE_BLOCKS * SNAPSHOT_BLOCK_BYTES)
-                for block in range(start, end, SNAPSHOT_BLOCK_BYTES):
-                    seed = raft_records.block_seed(meta.index, meta.term, block // SNAPSHOT_BLOCK_BYTES)
-                    blocks.append(raft_records.build_block(view[block : block + SNAPSHOT_BLOCK_BYTES], seed))
-                file.write(at, blocks)
-                at += sum(map(len, blocks))
-            file.sync()
-        finally:
-            file.close()
-        self._disk.rename(temporary, path)
-        self._disk.sync_dir(self._directory)
-        return SnapshotFile(path, meta, len(data), crc, len(header))
+        return write_snapshot(self._disk, self._path(meta), self._owner, meta, data)
 
     def add(self, file: SnapshotFile) -> None:
         """A snapshot that was written is the newest now; older ones than the last two are removed."""
@@ -199,3 +164,54 @@ class Snapshots:
 
     def _path(self, meta: SnapshotMeta) -> str:
         return f"{self._directory}/{PREFIX}{meta.index:020d}-{meta.term:020d}"
+
+
+def open_snapshot(disk: Disk, path: str) -> tuple[tuple[str, str], SnapshotFile]:
+    """Group and node that a file was written for, and what it holds: the header is good, the data are not read yet.
+
+    :raises CorruptStore: it is no snapshot, or its header is damaged.
+    """
+
+    def refuse(reason: str) -> CorruptStore:
+        return CorruptStore(path, 0, reason)
+
+    file = disk.open(path)
+    try:
+        prefix = file.read(0, PREFIX_BYTES)
+        data = file.read(0, raft_records.header_bytes(prefix, SNAPSHOT_HEADER_BYTES_MAX, refuse))
+    finally:
+        file.close()
+    header = raft_records.parse_snapshot_header(data, refuse)
+    meta = SnapshotMeta(header.index, header.term, Members.decode(header.members, refuse))
+    return (header.group, header.node), SnapshotFile(path, meta, header.length, header.data_crc, header.header_bytes)
+
+
+def write_snapshot(disk: Disk, path: str, owner: tuple[str, str], meta: SnapshotMeta, data: bytes) -> SnapshotFile:
+    """Put a snapshot into a file: whole, and under its name, when this returns.
+
+    :param owner: the group, and the node in it.
+    :raises DiskFailure: it is not there; what was written has ``.tmp`` behind its name.
+    """
+    members, crc = meta.members.encode(), crc32(data)
+    header = raft_records.build_snapshot_header(SnapshotHeader(meta.index, meta.term, len(data), crc, *owner, members))
+    temporary = f"{path}.tmp"
+    if disk.exists(temporary):
+        disk.remove(temporary)
+    file = disk.create(temporary, 0)
+    try:
+        file.write(0, [header])
+        at, view = len(header), memoryview(data)
+        for start in range(0, len(data), WRITE_BLOCKS * SNAPSHOT_BLOCK_BYTES):
+            blocks = []
+            end = min(len(data), start + WRITE_BLOCKS * SNAPSHOT_BLOCK_BYTES)
+            for block in range(start, end, SNAPSHOT_BLOCK_BYTES):
+                seed = raft_records.block_seed(meta.index, meta.term, block // SNAPSHOT_BLOCK_BYTES)
+                blocks.append(raft_records.build_block(view[block : block + SNAPSHOT_BLOCK_BYTES], seed))
+            file.write(at, blocks)
+            at += sum(map(len, blocks))
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(temporary, path)
+    disk.sync_dir(path.rpartition("/")[0] or "/")
+    return SnapshotFile(path, meta, len(data), crc, len(header))

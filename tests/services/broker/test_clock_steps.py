@@ -7,8 +7,22 @@ from __future__ import annotations
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
 from tests.services.broker_case import BrokerCase, heartbeat, pull_fields, records
+from tests.services.events_case import events_of
 
 STEPS_S = (-3600.0, 3600.0, -86_400.0 * 9000, 86_400.0 * 9000)
+
+
+class SaidTests(BrokerCase):
+    """What the log says of it."""
+
+    def test_once_a_step(self) -> None:
+        said = events_of(self)
+        self.advance(5, 1)
+        for step_s in (*STEPS_S, 0.5, -0.5):
+            self.set_by_s += step_s
+            self.advance(5, 1)
+        found = [each["seconds"] for each in said if each["event"] == "clock.stepped"]
+        self.assertEqual(found, list(STEPS_S))
 
 
 class WaitTests(BrokerCase):

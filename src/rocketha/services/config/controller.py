@@ -8,6 +8,7 @@ names may hold dashes; an IPv6 host stands in brackets.  Java's DLedger splits a
 from __future__ import annotations
 
 import ipaddress
+import posixpath
 from collections.abc import Collection
 
 import attrs
@@ -211,6 +212,11 @@ class ControllerConfig(Section):
     def self_address(self) -> str:
         """``host:port`` of this controller, as brokers are told."""
         return self.peers[self.controller_dleger_self_id]
+
+    @property
+    def raft_directory(self) -> str:
+        """Where this controller's log is."""
+        return posixpath.join(self.controller_store_path, f"raft-{self.controller_dleger_self_id}")
 
 
 def check_secret(path: str, secret: bytes) -> bytes:

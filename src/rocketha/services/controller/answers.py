@@ -1,8 +1,8 @@
 """The requests that a controller answers whether it leads or not, and those for its operators.
 
-1005 comes from the Raft state, 1009 and 1010 act on the configuration, 11001 to 11005 are rocketha's own: a status for
-people, "do you hear this broker" for the other controllers, leadership transfer and membership change.  Decides nothing
-about broker sets.  Also what is answered to requests that a controller cannot carry out.
+1005 comes from the Raft state, 1009 and 1010 act on the configuration, 11001 to 11005 and 11008 are rocketha's own: a
+status for people, "do you hear this broker" for the other controllers, leadership transfer, membership change, a copy
+of the state.  Decides nothing about broker sets.  Also what is answered to requests that a controller cannot carry out.
 
 Java: ``ControllerRequestProcessor.handleControllerGetMetadataInfo``, ``handleGetControllerConfig``,
 ``handleUpdateControllerConfig``.
@@ -26,7 +26,9 @@ from rocketha.raft.errors import Busy, RaftRefused
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.config.loading import describe, update
 from rocketha.services.controller.notices import Notices
+from rocketha.services.controller.saved_state import SavedState
 from rocketha.services.controller.watch import Watch
+from rocketha.services.raft.machine_store import MachineStore
 from rocketha.services.raft.operators import Operators, members_view
 from rocketha.services.raft.options import RaftView
 from rocketha.services.raft.service import RaftService
@@ -75,6 +77,7 @@ class OwnAnswers:
         watch: Watch,
         notices: Notices,
         state: ControllerState,
+        store: MachineStore,
         identified: bool = False,
     ) -> None:
         self._config = config
@@ -95,6 +98,7 @@ class OwnAnswers:
             PrivateCode.DO_YOU_HEAR: self._do_you_hear,
             PrivateCode.TRANSFER: operators.transfer,
             PrivateCode.MEMBERS: operators.members,
+            PrivateCode.SNAPSHOT: SavedState(raft, store, config, operators).answer,
         }
 
     # -- Java's ---------------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ Java: ``ControllerManager``, ``ControllerRequestProcessor``, ``DLedgerController
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -35,7 +34,8 @@ from rocketha.controller.routes import ROUTES, ControllerRoute
 from rocketha.controller.state import ControllerState
 from rocketha.controller.watched import address_of, master_key
 from rocketha.errors import RequestRefused
-from rocketha.observe.logging import lasting, make_logger
+from rocketha.observe.events import ControllersForced
+from rocketha.observe.logging import emit, lasting, make_logger
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.remoting import RemotingProtocol, ServerParts
@@ -225,7 +225,9 @@ class ControllerService(service.MultiService):
         raft.started.addCallbacks(lambda _: self._recovered(), lambda _: None).addErrback(
             lambda why: log.err(why, "what follows the recovery of the log failed")
         )
-        self._own = OwnAnswers(config, raft, self._watch, self._notices, self.state, self._platform.askers.known)
+        self._own = OwnAnswers(
+            config, raft, self._watch, self._notices, self.state, self._store, self._platform.askers.known
+        )
         limits = views.limits(config.remoting)
         parts = ServerParts(
             turn=turn,
@@ -254,20 +256,20 @@ class ControllerService(service.MultiService):
             cautious=config.raft_cautious,
             lease_reads=config.raft_lease_reads,
         )
-        directory = posixpath.join(config.controller_store_path, f"raft-{node}")
         member = RaftMember(
             node,
             config.controller_dleger_group,
             config.peers,
-            directory,
+            config.raft_directory,
             config.raft_join_existing,
             config.raft_secret,
             self._platform.askers.is_controller,
         )
         machine = ControllerMachine(self.state, self._elections.applied)
+        self._store = MachineStore(member, machine, self._platform, options)
         return RaftService(
             member,
-            MachineStore(member, machine, self._platform, options),
+            self._store,
             self._platform,
             options,
             core,
@@ -278,7 +280,10 @@ class ControllerService(service.MultiService):
     def _recovered(self) -> None:
         """The log is open.  A group of one need not wait whether somebody else leads; the core knows where it must."""
         self._elections.replayed = self.raft.node.last_index
-        members = self.raft.node.members
+        members, forced = self.raft.node.members, self.raft.node.forced
+        if forced:
+            voters = ", ".join(sorted(members.voters))
+            emit(self.log, ControllersForced(self.config.controller_dleger_self_id, forced, voters))
         if members.voters == {self.config.controller_dleger_self_id} and not members.outgoing:
             self.raft.node.campaign()
             self.raft.wake()

@@ -32,7 +32,8 @@ from rocketha.controller.state import ControllerState
 from rocketha.controller.watched import Times, address_of
 from rocketha.errors import RequestRefused
 from rocketha.namesrv.own_port import OwnPort, own_port
-from rocketha.observe.logging import make_logger
+from rocketha.observe.events import ControllersBehind
+from rocketha.observe.logging import emit, make_logger
 from rocketha.protocols.endpoints import Dialer
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.controller.probes import Probes
@@ -77,6 +78,7 @@ class Watch:
         self.detector = FailureDetector(state, self.liveness, times, config.enable_elect_unclean_master)
         self.probes = Probes(dialer, self._link_tried)
         self._linked: dict[str, ReplicaKey] = {}  # where there is to be a link -> to whom
+        self._ahead: dict[ReplicaKey, int] = {}  # members -> an epoch of theirs that the state does not have
         self.heartbeats = self.suspected = self.deaths = 0
 
     def now_ms(self) -> int:
@@ -102,7 +104,18 @@ class Watch:
             raise RequestRefused(ResponseCode.CONTROLLER_INVALID_REQUEST, remark)
         self.liveness.heard(key, beat, connection, now_ms)
         self.liveness.came_from(key, host)
+        self._look_behind(key, beat.epoch)
         self._carry_out(self.detector.heard(key))
+
+    def _look_behind(self, key: ReplicaKey, epoch: int) -> None:
+        """Say it, once, if a member knows of an election that the state does not."""
+        group = self._state.group(key.cluster, key.broker_name)
+        if group is None or epoch <= group.master_epoch or key.broker_id not in group.members:
+            return
+        awaited = group.adopted and group.never_elected
+        if self.detector.leading and not awaited and self._ahead.get(key) != epoch:
+            self._ahead[key] = epoch
+            emit(self._log, ControllersBehind(str(key), epoch, group.master_epoch))
 
     def connection_lost(self, connection: int) -> None:
         """A connection ended; it may be that of heartbeats."""
@@ -117,6 +130,7 @@ class Watch:
 
     def deposed(self) -> None:
         """It does not."""
+        self._ahead.clear()
         self.detector.deposed()
         self.probes.drop_links()
         self._release()

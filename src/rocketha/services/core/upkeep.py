@@ -10,6 +10,7 @@ from typing import Any
 from twisted.internet import defer
 from twisted.python.failure import Failure
 
+from rocketha.broker.delay_levels import ClockSteps
 from rocketha.observe import events
 from rocketha.observe.logging import emit, emit_disk_failure, make_logger
 from rocketha.services.config.loading import BrokerConfig
@@ -20,6 +21,9 @@ from rocketha.store.config import HOUR
 from rocketha.store.expiry import Filling
 from rocketha.store.jobs import Job
 from rocketha.store.message_store import MessageStore
+
+CLOCK_STEP_MS = 1000
+"""Less is what a time server corrects."""
 
 
 class StoreUpkeep:
@@ -33,10 +37,14 @@ class StoreUpkeep:
         self._store = store
         self._work = work
         self._jobs = Underway()
+        self._clock = ClockSteps()
         self._log = make_logger()
 
     def second(self, now_ms: int, wall_ms: int) -> None:
         """A second has passed."""
+        stepped_ms = self._clock.stepped_ms(now_ms, wall_ms)
+        if abs(stepped_ms) >= CLOCK_STEP_MS:
+            emit(self._log, events.ClockStepped(stepped_ms / 1000))
         if self.paused:
             return
         for job in self._store.maintenance(now_ms, wall_ms):

@@ -7,7 +7,9 @@ from typing import Any
 
 from twisted.internet import defer
 
-from rocketha.raft.messages import Members
+from rocketha.errors import DiskFailure
+from rocketha.raft.messages import Members, SnapshotMeta
+from rocketha.raft.node import RaftNode
 from rocketha.services.process.platform import Platform
 from rocketha.services.raft.apply import Applier, StateMachine
 from rocketha.services.raft.options import RaftMember, RaftOptions
@@ -30,6 +32,7 @@ class MachineStore:
         self._options = options
         self._log: RaftLog | None = None
         self._snapshots: RaftSnapshots | None = None
+        self._node: RaftNode | None = None
 
     @property
     def log(self) -> RaftLog:
@@ -53,6 +56,26 @@ class MachineStore:
             lambda: RaftLog.open(platform.disk, member.directory, member.group, member.id, members, size)
         ).addCallback(opened)
 
+    @defer.inlineCallbacks
+    def save(self) -> Generator[Any, Any, SnapshotMeta]:
+        """What the newest snapshot is about, which has everything that is applied when this is called.
+
+        Where there is none it is made.  ``log.read_snapshot`` gives its data until two newer ones were made.
+
+        :raises DiskFailure: it could not be made, which was logged.
+        """
+        snapshots, node = self._snapshots, self._node
+        if snapshots is None or node is None:
+            raise RuntimeError("the raft log is not open")
+        wanted = node.applied
+        yield snapshots.underway.idle()
+        if self.log.snapshot().index < wanted:
+            yield snapshots.make(node.snapshot_meta(node.applied))
+        found = self.log.snapshot()
+        if found.index < wanted:
+            raise DiskFailure(self._member.directory, "write", 0, "a snapshot could not be made")
+        return found
+
     def way(self, index: int) -> None:
         """The log replaces entries by itself."""
 
@@ -73,6 +96,7 @@ class MachineStore:
             member.broken,
         )
         snapshots.restore()
+        self._node = member.node
         return Applier(member, self._machine, snapshots, options, self._platform.reactor.seconds)
 
     @defer.inlineCallbacks

@@ -55,7 +55,11 @@ class Operators:
         here = is_loopback(connection.proven_host) or connection.proven_host == connection.local_host
         return here or self._from_elsewhere()
 
-    def _check(self, connection: RemotingProtocol) -> None:
+    def check(self, connection: RemotingProtocol) -> None:
+        """See that an operator asks.
+
+        :raises RequestRefused: it is somebody else.
+        """
         if not self.is_operator(connection):
             raise RequestRefused(
                 ResponseCode.NO_PERMISSION,
@@ -64,14 +68,14 @@ class Operators:
 
     def transfer(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
         """Hand the leadership to ``to``."""
-        self._check(connection)
+        self.check(connection)
         to = fields.text(command.fields, "to", 32)
         self._log.warn("{peer} asks to hand leadership to {to}", peer=connection.peer, to=to)
         return self._answered(lambda: self._raft.transfer(to), lambda _: Answer())
 
     def members(self, connection: RemotingProtocol, command: Command) -> Answer | defer.Deferred[Any]:
         """Change the members: ``add`` and ``learn`` have id-host:port;..., ``remove`` and ``witness`` id;..."""
-        self._check(connection)
+        self.check(connection)
         try:
             change = MembersChange(
                 _peers(command, "add"),
