@@ -83,5 +83,6 @@ ROUTES = table(
         ControllerRoute(PrivateCode.TRANSFER, Asker.OPERATOR, leader=False),
         ControllerRoute(PrivateCode.MEMBERS, Asker.OPERATOR, leader=False),
         ControllerRoute(PrivateCode.CLIENTS, Asker.OPERATOR, leader=False),
+        ControllerRoute(PrivateCode.LOG_LEVEL, Asker.OPERATOR, leader=False),
     )
 )
