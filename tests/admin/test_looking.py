@@ -164,7 +164,9 @@ class FaultTests(DoctorCase):
         self.whole_cluster()
         host = self.brokers[2]
         host.freeze(True)
-        (found,) = self.only("sync_set.stale", self.findings())
+        every = self.findings()
+        (found,) = self.only("sync_set.stale", every)
+        self.only("broker.unreachable", every)
         self.assertIn(f"broker 3 {self.at(host)} is in sync and dead", found.cause)
 
     def test_a_client_that_asks_for_nothing(self) -> None:

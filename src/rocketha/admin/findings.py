@@ -28,6 +28,8 @@ from rocketha.services.access.guard import DEMANDED
 
 RECENT_S = 600
 """A refusal that is older explains nothing that happens now."""
+HEARD_S = 2.5
+"""Who lives sends a heartbeat to controllers each second; a connection is given up after three."""
 
 START = {
     "nameserver": "start it: twistd rocketha-namesrv --config namesrv.conf",
@@ -308,11 +310,19 @@ def _brokers(picture: Picture, limits: Limits) -> Iterator[Finding]:
 
 
 def _lives(picture: Picture, broker: Broker) -> Iterator[str]:
-    """What shows that a broker runs that is not reached: heartbeats, or, where no controllers know, a registration."""
+    """What shows that a broker runs that is not reached: heartbeats, or, where no controllers know, a registration.
+
+    Brokers are asked before controllers: whoever died meanwhile was not heard since.
+    """
     sets = [each for each in picture.sets if not each.stale and broker.address in each.addresses.values()]
-    alive = [each for each in sets if any(each.addresses.get(number) == broker.address for number in each.alive)]
-    for each in alive:
-        yield f"its heartbeats reach controller {each.said_by}"
+    alive = [
+        (each, each.heard_s.get(number, 0.0))
+        for each in sets
+        for number in each.alive
+        if each.addresses.get(number) == broker.address and each.heard_s.get(number, 0.0) <= HEARD_S
+    ]
+    for each, heard_s in alive:
+        yield f"its heartbeats reach controller {each.said_by}, the last {heard_s:.1f} s ago"
     if sets and not alive:
         return
     for names in picture.nameservers:
@@ -522,6 +532,8 @@ def _stale_sets(picture: Picture, limits: Limits) -> Iterator[Finding]:
             if number not in each.in_sync or number == each.master:
                 continue
             who = f"broker {number} {broker.address}"
+            if not broker.process.reached and any(True for _ in _lives(picture, broker)):
+                continue  # it runs: it is its address that is wrong
             if broker.process.problem or number not in each.alive:
                 silent = "" if number in each.alive else f"controller {each.said_by} hears no heartbeats of it"
                 yield _finding(

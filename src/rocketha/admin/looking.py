@@ -419,6 +419,7 @@ def _set(found: Mapping[str, Any], said_by: str) -> BrokerSet:
         in_sync=tuple(map(int, found.get("syncStateSet") or ())),
         set_epoch=int(found.get("syncStateSetEpoch") or 0),
         alive=tuple(map(int, found.get("aliveBrokerIds") or ())),
+        heard_s={int(number): ms / 1000 for number, ms in (found.get("heardMillisAgo") or {}).items()},
         said_by=said_by,
     )
 

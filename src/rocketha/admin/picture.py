@@ -109,6 +109,7 @@ class BrokerSet:
     :ivar master: the broker's id; None: there is no master.
     :ivar in_sync: the SyncStateSet.
     :ivar alive: ids of those whose heartbeats come.
+    :ivar heard_s: how long ago the last one came, by id; Java's controllers do not say it.
     :ivar stale: said by a controller that does not lead, where nobody does.
     """
 
@@ -120,6 +121,7 @@ class BrokerSet:
     in_sync: tuple[int, ...] = ()
     set_epoch: int = 0
     alive: tuple[int, ...] = ()
+    heard_s: Mapping[int, float] = attrs.field(factory=dict)
     said_by: str = ""
     stale: bool = False
 

@@ -181,10 +181,13 @@ class OwnAnswers:
 
     def _set(self, group: BrokerGroup) -> dict[str, Any]:
         """As this controller's log has it, which is not the newest where another one leads, or nobody."""
-        cluster, name, alive = group.cluster, group.broker_name, self._watch.alive
+        watch, now_ms = self._watch, self._watch.now_ms()
+        keys = {number: ReplicaKey(group.cluster, group.broker_name, number) for number in group.addresses}
+        ages = {number: watch.liveness.age_ms(key, now_ms) for number, key in keys.items()}
         return {
             **audit.describe(group),
-            "aliveBrokerIds": [each for each in group.addresses if alive(cluster, name, each) is not None],
+            "aliveBrokerIds": [number for number, key in keys.items() if watch.liveness.alive(key, now_ms)],
+            "heardMillisAgo": {str(number): age_ms for number, age_ms in ages.items() if age_ms is not None},
         }
 
     def raft_view(self) -> RaftView | None:
