@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 from typing import Any
@@ -10,19 +9,18 @@ from typing import Any
 from twisted.internet import defer, reactor
 from twisted.trial.unittest import SynchronousTestCase
 
-from rocketha.admin import controller
+from rocketha.admin import controller, output
 from rocketha.admin.client import NoRoute, RequestFailed
-from rocketha.admin.controller import Controllers, status_lines, why_lines
+from rocketha.admin.controller import HEAD, Controllers, status_table, why_lines
 from rocketha.errors import ConfigError
 from rocketha.protocols.endpoints import Dialer
+from tests.admin.parsing import parsed
 from tests.interop.harness.ports import free_ports
 from tests.services.controller_case import CLUSTER, NAME, ControllerCase
 
 
-def parse(*arguments: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    controller.add_arguments(parser)
-    return parser.parse_args(arguments)
+def lines(rows: list[output.Row], notes: list[str]) -> list[str]:
+    return [*output.aligned(HEAD, rows), *notes]
 
 
 class LinesTests(SynchronousTestCase):
@@ -44,7 +42,7 @@ class LinesTests(SynchronousTestCase):
             "n1": {"address": "long-host:10", "problem": "refused"},
         }
         self.assertEqual(
-            status_lines(rows),
+            lines(*status_table(rows)),
             [
                 "ID  ADDRESS       ROLE    TERM  COMMITTED  APPLIED  SETS  HEARD  SUSPECTED",
                 "n0  h:1           leader  3     9          9        1     2      1",
@@ -86,7 +84,8 @@ class LinesTests(SynchronousTestCase):
 
     def test_no_address(self) -> None:
         """Wrong usage."""
-        self.assertRaises(ConfigError, controller.run, parse("-a", ";", "status"))
+        _, given = parsed(controller.command, "-a", ";", "status")
+        self.assertRaises(ConfigError, controller._opened, reactor, given)
 
 
 class CommandTests(ControllerCase):
@@ -97,14 +96,14 @@ class CommandTests(ControllerCase):
     def act(self, *arguments: str) -> defer.Deferred[tuple[int, str]]:
         """Its exit code and output."""
         follower = next(node for node in self.nodes.values() if not node.leading)
-        args = parse("-a", follower.config.self_address, *arguments)
+        action, args = parsed(controller.command, "-a", follower.config.self_address, *arguments)
         controllers = Controllers(Dialer(reactor), [args.controllers])
         self.addCleanup(controllers.close)
         output = io.StringIO()
 
         async def main() -> tuple[int, str]:
             with contextlib.redirect_stdout(output):
-                code = await controller._ACTIONS[args.action](controllers, args)
+                code = await action(controllers, args)
             return code, output.getvalue()
 
         return defer.Deferred.fromCoroutine(main())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 
@@ -14,6 +13,7 @@ from rocketha.admin.dledger import Ledger
 from rocketha.errors import ConfigError
 from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting_client import RemotingClient
+from tests.admin.parsing import parsed
 from tests.services.dledger_case import RAFT_PORT, DLedgerCase
 
 
@@ -40,7 +40,8 @@ class LedgerTests(DLedgerCase):
         """The code, and what stands in the columns behind the address."""
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            code = self.do(dledger._status(ledger))
+            action, given = parsed(dledger.command, "-g", "g", "-p", "n0-a:1", "status")
+            code = self.do(action(dledger.Group(ledger, self.world.scheduler), given))
         assert isinstance(code, int)
         return code, [" ".join(line.split()[2:]) for line in out.getvalue().splitlines()]
 
@@ -85,7 +86,6 @@ class LedgerTests(DLedgerCase):
 
     def test_arguments(self) -> None:
         """As dLegerPeers has them."""
-        parser = argparse.ArgumentParser()
-        dledger.add_arguments(parser)
-        with self.assertRaises(ConfigError):
-            dledger.run(parser.parse_args(["-g", "g", "-p", "n0", "status"]))
+        _, given = parsed(dledger.command, "-g", "g", "-p", "n0", "status")
+        with self.assertRaises(ConfigError), dledger._opened(None, given):
+            pass

@@ -52,7 +52,7 @@ class ExportTests(Case):
             ((self.folder / "none", self.out), "no directory"),
             ((self.store.root, self.store.root / "out"), "is within the store"),
             ((self.store.root, self.out, "--rate", "fast"), "'fast' is not a number"),
-            ((self.store.root,), "required: DIRECTORY"),
+            ((self.store.root,), "Missing argument 'DIRECTORY'"),
             ((self.folder, self.folder.parent / "out"), "no directory"),
         ):
             code, out, err = run("export", *arguments)

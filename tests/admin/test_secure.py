@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import pathlib
 import tempfile
@@ -14,9 +13,12 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.access.signer import Credentials
 from rocketha.access.stamp import NONCE_BYTES
-from rocketha.admin.secure import add_connection_arguments, dialer_of
+from rocketha.admin import options
+from rocketha.admin.commands import Given, command
+from rocketha.admin.secure import dialer_of
 from rocketha.errors import ConfigError
 from rocketha.protocols.endpoints import client_endpoint
+from tests.admin.parsing import parsed
 from tests.admin.test_cli import run
 
 
@@ -30,10 +32,8 @@ class CredentialsTests(SynchronousTestCase):
         self.path.write_text("accessKey: ann\nsecretKey: annsecret\n")
         self.path.chmod(0o600)
 
-    def parsed(self, *words: str) -> argparse.Namespace:
-        parser = argparse.ArgumentParser()
-        add_connection_arguments(parser)
-        return parser.parse_args(words)
+    def parsed(self, *words: str) -> Given:
+        return parsed(command("it")(options.connection(lambda given: 0)), *words)[1]
 
     def test_without(self) -> None:
         dialer = dialer_of(MemoryReactorClock(), self.parsed())

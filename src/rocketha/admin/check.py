@@ -8,14 +8,17 @@ Exit status: 0 the broker would start, as far as this can say; 1 it would not; 2
 
 from __future__ import annotations
 
-import argparse
 import json
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
+import click
 
+from rocketha.admin import options
+from rocketha.admin.commands import Given
+from rocketha.admin.commands import command as declared
 from rocketha.broker.routes import ROUTES
 from rocketha.errors import ConfigError
 from rocketha.interfaces import FeatureParts
@@ -27,15 +30,6 @@ from rocketha.services.tls.network import TlsNetwork
 from rocketha.testing import FakeContext
 
 OK, WRONG = 0, 1
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument("-c", "--config", metavar="FILE", help="the broker's configuration file (broker.conf)")
-    parser.add_argument(
-        "-s", "--set", metavar="KEY=VALUE", action="append", default=[], help="one key over the file; may be repeated"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 @attrs.define
@@ -56,8 +50,12 @@ class Report:
     found: Sequence[Found] = ()
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the command; see the module for the exit status."""
+@declared("check")
+@click.option("-c", "--config", metavar="FILE", help="The broker's configuration file (broker.conf).")
+@click.option("-s", "--set", metavar="KEY=VALUE", multiple=True, help="One key over the file; may be repeated.")
+@options.JSON
+def command(args: Given) -> int:
+    """Tell whether a broker's configuration would start, and which plug-ins there are."""
     report = examine(args.config, dict(map(key_and_value, args.set)))
     print(json.dumps(as_json(report), indent=2) if args.json else "\n".join(as_text(report)))
     return WRONG if report.problems else OK

@@ -1,22 +1,24 @@
-"""The ``rocketha`` command: finds the subcommand's module by name and hands over.
+"""The ``rocketha`` command: finds the subcommand's module by name, hands over, and tells what went wrong.
 
-What it must not know: what a subcommand does. A subcommand is a module of this package with
-``add_arguments(parser)`` and ``run(args) -> int``, listed in :data:`SUBCOMMANDS`; it is imported only when it is used,
-so that ``--help`` is quick.
+What it must not know: what a subcommand does.  A subcommand is a module of this package with a ``command``
+(:mod:`rocketha.admin.commands`), listed in :data:`SUBCOMMANDS`; it is imported only when it is used or completed, so
+that ``--help`` is quick.
 
-Exit codes: 0 done, 1 it failed (the reason is on standard error), 2 wrong usage.
+Standard output has what was asked for and nothing else.  An error is one line on standard error, with ``--json`` a JSON
+object; the exit codes are those of :data:`~rocketha.admin.commands.EXIT_CODES`.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+
+import click
 
 import rocketha
+from rocketha.admin.commands import CONTEXT, DONE, EXIT_CODES, FAILED, INTERRUPTED, USAGE, Suggesting
 from rocketha.errors import ConfigError, RockethaError
 
 SUBCOMMANDS = {
@@ -35,75 +37,100 @@ SUBCOMMANDS = {
     "pyfiles": "write a zip for spark-submit --py-files, for clusters without rocketha",
     "simulate": "run a cluster with faults in simulated time, from a seed, and check what must hold",
     "fuzz": "attack a format's reader, a port or a file with valid, cut, mutated and hostile values",
+    "completion": "print the script that makes a shell complete commands and options",
 }
 
-ENVIRONMENT = "NAMESRV_ADDR"
-"""Where the nameservers are when no flag says so, as for RocketMQ's own tools."""
+PROGRAM = "rocketha"
+COMPLETION = "_ROCKETHA_COMPLETE"
+"""The variable by which a shell asks for completions."""
 
-DEFAULT_NAMESERVER = "127.0.0.1:9876"
+
+class _Root(Suggesting):
+    """Knows the subcommands by name and summary."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the table."""
+        return list(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The one of that name, imported now."""
+        if cmd_name not in SUBCOMMANDS:
+            return None
+        found: click.Command = importlib.import_module(f"rocketha.admin.{cmd_name}").command
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table, without an import."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUBCOMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[click.shell_completion.CompletionItem]:
+        """Names and summaries, without an import."""
+        item = click.shell_completion.CompletionItem
+        named = [item(name, help=said) for name, said in SUBCOMMANDS.items() if name.startswith(incomplete)]
+        return named + click.Command.shell_complete(self, ctx, incomplete)
 
 
-def add_nameserver_argument(parser: argparse.ArgumentParser) -> None:
-    """``--namesrv``, the same for every subcommand that needs it."""
-    parser.add_argument(
-        "-n",
-        "--namesrv",
-        metavar="HOST:PORT[;...]",
-        default=os.environ.get(ENVIRONMENT) or DEFAULT_NAMESERVER,
-        help=f"the nameservers (default: ${ENVIRONMENT}, else {DEFAULT_NAMESERVER})",
+def root() -> click.Group:
+    """The whole command."""
+    made = _Root(
+        PROGRAM,
+        help="Talk to a RocketMQ cluster, and take formats apart.",
+        epilog=EXIT_CODES,
+        subcommand_metavar="COMMAND ...",
+        context_settings=CONTEXT,
     )
-
-
-def nameservers(text: str) -> list[str]:
-    """The addresses of ``--namesrv``; ``;`` separates them as in Java, and ``,`` because shells eat semicolons."""
-    return [each.strip() for each in text.replace(",", ";").split(";") if each.strip()]
-
-
-class _SubcommandParser(argparse.ArgumentParser):
-    """Takes words and options in any order: ``send TOPIC --tags A BODY`` too."""
-
-    _mixed = False
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """What argparse's own parser does where it can take no mixture, such as for subcommands of a subcommand."""
-        if self._mixed or self._subparsers is not None:
-            return super().parse_known_args(args, namespace)
-        self._mixed = True
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self._mixed = False
-
-
-def parser_for(command: str | None) -> argparse.ArgumentParser:
-    """The parser with the arguments of one subcommand (the others only by name)."""
-    parser = argparse.ArgumentParser(prog="rocketha", description="Talk to a RocketMQ cluster, and take formats apart.")
-    parser.add_argument("--version", action="version", version=f"rocketha {rocketha.__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_SubcommandParser)
-    for name, summary in SUBCOMMANDS.items():
-        sub = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
-        if name == command:
-            importlib.import_module(f"rocketha.admin.{name}").add_arguments(sub)
-    return parser
+    return click.version_option(rocketha.__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")(made)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The console script."""
+    """The console script.
+
+    :return: an exit code.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    command = next((each for each in given if not each.startswith("-")), None)
-    args = parser_for(command).parse_args(given)
+    if COMPLETION in os.environ:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(root(), {}, PROGRAM, COMPLETION, os.environ[COMPLETION])
+    path = " ".join([PROGRAM, *[each for each in given if not each.startswith("-")][:1]])
     try:
-        return int(importlib.import_module(f"rocketha.admin.{args.command}").run(args))
+        with root().make_context(PROGRAM, list(given)) as ctx:
+            return int(ctx.command.invoke(ctx) or DONE)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.exceptions.NoArgsIsHelpError as problem:
+        print(problem.format_message(), file=sys.stderr)
+        return USAGE
+    except click.ClickException as problem:
+        at = getattr(problem, "ctx", None)
+        where = at.command_path if at is not None else path
+        return _failed(given, where, f"{problem.format_message()} See {where} --help", problem.exit_code)
+    except click.Abort:
+        return _failed(given, path, "not done", FAILED)
     except ConfigError as problem:
-        print(f"rocketha {args.command}: {problem}", file=sys.stderr)
-        return 2
+        return _failed(given, path, str(problem), USAGE)
     except RockethaError as problem:
-        print(f"rocketha {args.command}: {problem}", file=sys.stderr)
-        return 1
+        return _failed(given, path, str(problem), FAILED)
     except BrokenPipeError:
         # Somebody piped us into head. Point stdout elsewhere, or the interpreter complains once more on its way out.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return FAILED
+    except OSError as problem:
+        return _failed(given, path, str(problem), FAILED)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _failed(given: Sequence[str], path: str, problem: str, code: int) -> int:
+    text = " ".join(problem.split())
+    if "--json" in given:
+        import json  # here, because --help is to be quick
+
+        print(json.dumps({"error": text, "exit": code}), file=sys.stderr)
+    else:
+        print(f"{path}: {text}", file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

@@ -59,6 +59,10 @@ class NoRoute(RockethaError):
     """There is nobody to send to: the topic has no queue of the wanted kind, or no nameserver answers."""
 
 
+class NoAnswer(RockethaError):
+    """A server could not be reached, or its connection ended before it answered."""
+
+
 def code_name(code: int) -> str:
     """A response code for a person: ``17 TOPIC_NOT_EXIST``."""
     try:

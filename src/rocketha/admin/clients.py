@@ -9,16 +9,18 @@ Java: ``mqadmin producerConnection``, ``consumerConnection``, ``producer``, for 
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rocketha.admin.cli import add_nameserver_argument, nameservers
+import click
+
+from rocketha.admin import options, output
 from rocketha.admin.client import NETWORK_ERRORS, Client, RequestFailed, plain
+from rocketha.admin.commands import DONE, FAILED, Given
+from rocketha.admin.commands import command as declared
 from rocketha.admin.main_loop import Interrupted, run_coroutine
-from rocketha.admin.secure import add_connection_arguments, dialer_of
+from rocketha.admin.secure import dialer_of
 from rocketha.errors import ConfigError, RemoteProtocolError
 from rocketha.observe.logging import one_line
 from rocketha.wire import json_dialect
@@ -30,24 +32,21 @@ FIRST_REGULAR, LAST_REGULAR = 212, 611
 """``MQVersion`` V4_0_0_SNAPSHOT and V5_9_9."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
-    add_connection_arguments(parser)
-    add_nameserver_argument(parser)
-    parser.add_argument(
-        "-b",
-        "--broker",
-        metavar="HOST:PORT[;...]",
-        default="",
-        help="only these servers, which may be nameservers and controllers too (default: all registered brokers)",
-    )
-    parser.add_argument("--refused", action="store_true", help="only connections on which something was refused")
-    parser.add_argument("--json", action="store_true", help="print what was answered, for other programs")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Ask, and print a table for each server."""
-    names, servers = nameservers(args.namesrv), nameservers(args.broker)
+@declared("clients")
+@click.option(
+    "-b",
+    "--broker",
+    metavar="HOST:PORT[;...]",
+    default="",
+    help="Only these servers, which may be nameservers and controllers too (default: all registered brokers).",
+)
+@click.option("--refused", is_flag=True, help="Only connections on which something was refused.")
+@options.JSON
+@options.NAMESRV
+@options.connection
+def command(args: Given) -> int:
+    """List who is connected to the brokers, what for, and what was refused."""
+    names, servers = options.split(args.namesrv), options.split(args.broker)
     if not names and not servers:
         raise ConfigError("--namesrv or --broker: at least one HOST:PORT is wanted")
 
@@ -61,11 +60,11 @@ def run(args: argparse.Namespace) -> int:
             for each in found.values():
                 each["connections"] = [row for row in each.get("connections", ()) if row.get("refusedCount")]
         if args.json:
-            print(json.dumps(found, indent=2))
+            output.say_json(found)
         else:
             for address, each in found.items():
                 print("\n".join(lines(address, each)))
-        return 0 if found and not any("problem" in each for each in found.values()) else 1
+        return DONE if found and not any("problem" in each for each in found.values()) else FAILED
 
     return run_coroutine(main)
 
@@ -130,11 +129,9 @@ def lines(address: str, found: Mapping[str, Any]) -> list[str]:
     title = f"{found.get('role', 'broker')} {address}"
     if "problem" in found:
         return [f"{title}: {found['problem']}", ""]
-    table: list[tuple[tuple[str, ...], list[str]]] = [
-        (("ADDRESS", "OPEN", "LANGUAGE", "VERSION", "CLIENT", "REFUSED"), [])
-    ]
-    for row in found["connections"]:
-        cells = (
+    rows = found["connections"]
+    cells = [
+        (
             _text(row["address"]),
             _seconds(row.get("openSeconds")),
             _text(row.get("language") or "-"),
@@ -142,12 +139,12 @@ def lines(address: str, found: Mapping[str, Any]) -> list[str]:
             _text(", ".join(row.get("clientIds") or ()) or "-"),
             _text(row.get("refusedCount", "-")),
         )
-        table.append((cells, list(_below(row))))
-    widths = [max(len(cells[column]) for cells, _ in table) for column in range(6)]
-    shown = [f"{title}: {len(table) - 1} connections"]
-    for texts, below in table:
-        shown.append("  ".join(text.ljust(width) for text, width in zip(texts, widths, strict=True)).rstrip())
-        shown += [f"    {line}" for line in below]
+        for row in rows
+    ]
+    head, *table = output.aligned(("ADDRESS", "OPEN", "LANGUAGE", "VERSION", "CLIENT", "REFUSED"), cells)
+    shown = [f"{title}: {len(rows)} connections", head]
+    for line, row in zip(table, rows, strict=True):
+        shown += [line, *(f"    {each}" for each in _below(row))]
     kinds = found.get("refusals") or []
     if kinds:
         shown.append("refused lately, also to who is gone:")

@@ -7,56 +7,28 @@ Java: ``mqadmin getControllerMetaData``; the rest has no counterpart there.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
+import click
 from twisted.internet.task import deferLater
 
-from rocketha.admin.cli import nameservers
+from rocketha.admin import options, output
 from rocketha.admin.client import NETWORK_ERRORS, NoRoute, RequestFailed, plain
-from rocketha.admin.main_loop import Interrupted, run_coroutine
-from rocketha.admin.secure import add_connection_arguments, dialer_of
-from rocketha.errors import ConfigError, RockethaError
+from rocketha.admin.commands import DONE, FAILED, Given, actions
+from rocketha.admin.main_loop import run_with
+from rocketha.admin.secure import dialer_of
+from rocketha.errors import RockethaError
 from rocketha.protocols.endpoints import Dialer, parse_peers
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
 
-ENVIRONMENT = "ROCKETHA_CONTROLLERS"
-DEFAULT = "127.0.0.1:9878"
+HEAD = ("ID", "ADDRESS", "ROLE", "TERM", "COMMITTED", "APPLIED", "SETS", "HEARD", "SUSPECTED")
 TRIES, PAUSE_S = 20, 0.25
 CHANGE_TIMEOUT_S = 30.0
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags and actions."""
-    add_connection_arguments(parser)
-    parser.add_argument(
-        "-a",
-        "--controllers",
-        metavar="HOST:PORT[;...]",
-        default=os.environ.get(ENVIRONMENT) or DEFAULT,
-        help=f"one or more controllers (default: ${ENVIRONMENT}, else {DEFAULT})",
-    )
-    parser.add_argument("--json", action="store_true", help="print what was answered, for other programs")
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    actions.add_parser("status", help="every controller: role, term, log, brokers")
-    why = actions.add_parser("why", help="the last decisions about a broker set, and what was seen")
-    why.add_argument("broker", metavar="BROKER_NAME")
-    why.add_argument("--cluster", default="", help="needed where several clusters have a set of this name")
-    why.add_argument("--last", type=int, default=10, metavar="N", help="only so many decisions (default 10)")
-    transfer = actions.add_parser("transfer", help="hand leadership to another controller")
-    transfer.add_argument("to", metavar="ID")
-    actions.add_parser("members", help="who belongs to the group")
-    add = actions.add_parser("add", help="add a controller that was started with raftJoinExisting=true")
-    add.add_argument("peer", metavar="ID-HOST:PORT")
-    add.add_argument("--learner", action="store_true", help="it gets the log and does not vote")
-    remove = actions.add_parser("remove", help="remove a controller")
-    remove.add_argument("id", metavar="ID")
 
 
 class Controllers:
@@ -125,23 +97,22 @@ class Controllers:
         raise refused
 
 
-def run(args: argparse.Namespace) -> int:
-    """Do it, and say what came of it."""
-    addresses = nameservers(args.controllers)
-    if not addresses:
-        raise ConfigError("--controllers: at least one HOST:PORT is wanted")
-
-    async def main(reactor: Any, interrupted: Interrupted) -> int:
-        controllers = Controllers(dialer_of(reactor, args), addresses)
-        try:
-            return int(await _ACTIONS[args.action](controllers, args))
-        finally:
-            controllers.close()
-
-    return run_coroutine(main)
+@actions("controller")
+@options.JSON
+@options.CONTROLLERS
+@options.connection
+def command() -> None:
+    """See and manage the controllers.  One that is given says where the others are."""
 
 
-async def _status(controllers: Controllers, args: argparse.Namespace) -> int:
+def _opened(reactor: Any, args: Given) -> AbstractContextManager[Controllers]:
+    return closing(Controllers(dialer_of(reactor, args), options.addresses(args.controllers, "--controllers")))
+
+
+@command.command("status")
+@run_with(_opened)
+async def status(controllers: Controllers, args: Given) -> int:
+    """Every controller: role, term, log, brokers."""
     rows: dict[str, dict[str, Any]] = {}
     for node, address in sorted((await controllers.peers()).items()):
         try:
@@ -149,18 +120,13 @@ async def _status(controllers: Controllers, args: argparse.Namespace) -> int:
             rows[node] = {"address": address, **json_dialect.loads(answer.body)}
         except (RequestFailed, *NETWORK_ERRORS) as problem:
             rows[node] = {"address": address, "problem": plain(problem)}
-    if args.json:
-        print(json.dumps(rows, indent=2))
-    else:
-        for line in status_lines(rows):
-            print(line)
-    return 0 if any(row.get("isLeader") for row in rows.values()) else 1
+    output.show(args, rows, HEAD, *status_table(rows))
+    return DONE if any(row.get("isLeader") for row in rows.values()) else FAILED
 
 
-def status_lines(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A table for a person, and below it whoever is suspected."""
-    head: tuple[str, ...] = ("ID", "ADDRESS", "ROLE", "TERM", "COMMITTED", "APPLIED", "SETS", "HEARD", "SUSPECTED")
-    table = [head]
+def status_table(rows: Mapping[str, Mapping[str, Any]]) -> tuple[list[output.Row], list[str]]:
+    """The rows of a table for a person, and, to stand below it, whoever is suspected."""
+    table: list[output.Row] = []
     notes = []
     for node, row in rows.items():
         if "problem" in row:
@@ -171,22 +137,26 @@ def status_lines(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
         named = ("role", "term", "committedIndex", "appliedIndex", "brokerSets", "brokersHeard")
         table.append((node, str(row["address"]), *(str(row.get(name, "-")) for name in named), str(len(suspicions))))
         notes += [f"{node}: {replica} is {state}" for replica, state in suspicions.items()]
-    widths = [max(len(row[column]) for row in table) for column in range(len(head))]
-    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in table]
-    return [*lines, *notes]
+    return table, notes
 
 
-async def _why(controllers: Controllers, args: argparse.Namespace) -> int:
+@command.command("why")
+@click.argument("broker", metavar="BROKER_NAME")
+@click.option("--cluster", default="", metavar="NAME", help="Needed where several clusters have a set of this name.")
+@click.option("--last", type=int, default=10, metavar="N", help="Only so many decisions (default 10).")
+@run_with(_opened)
+async def why(controllers: Controllers, args: Given) -> int:
+    """The last decisions about a broker set, and what was seen."""
     fields = {"brokerName": args.broker}
     if args.cluster:
         fields["clusterName"] = args.cluster
     found = json_dialect.loads((await controllers.ask_leader(PrivateCode.WHY, fields)).body)
     if args.json:
-        print(json.dumps(found, indent=2))
+        output.say_json(found)
     else:
         for line in why_lines(found, args.last):
             print(line)
-    return 0
+    return DONE
 
 
 def why_lines(found: Mapping[str, Any], last: int) -> list[str]:
@@ -204,43 +174,50 @@ def why_lines(found: Mapping[str, Any], last: int) -> list[str]:
     return lines
 
 
-async def _transfer(controllers: Controllers, args: argparse.Namespace) -> int:
+@command.command("transfer")
+@click.argument("to", metavar="ID")
+@run_with(_opened)
+async def transfer(controllers: Controllers, args: Given) -> int:
+    """Hand leadership to another controller."""
     await controllers.ask_leader(PrivateCode.TRANSFER, {"to": args.to}, CHANGE_TIMEOUT_S)
-    print(f"{args.to} leads")
-    return 0
+    output.say(args, f"{args.to} leads", leader=args.to)
+    return DONE
 
 
-async def _members(controllers: Controllers, args: argparse.Namespace) -> int:
+@command.command("members")
+@run_with(_opened)
+async def members(controllers: Controllers, args: Given) -> int:
+    """Who belongs to the group."""
     answer = await controllers.ask_leader(PrivateCode.STATUS)
     found = json_dialect.loads(answer.body)
     if args.json:
-        print(json.dumps({name: found[name] for name in ("members", "voters", "learners", "changing")}, indent=2))
-        return 0
+        output.say_json({name: found[name] for name in ("members", "voters", "learners", "changing")})
+        return DONE
     for node, address in found["members"].items():
         print(f"{node}-{address}  {'votes' if node in found['voters'] else 'learns'}")
-    return 0
+    return DONE
 
 
-async def _change(controllers: Controllers, fields: Mapping[str, str]) -> int:
+async def _change(controllers: Controllers, args: Given, fields: Mapping[str, str]) -> int:
     answer = await controllers.ask_leader(PrivateCode.MEMBERS, fields, CHANGE_TIMEOUT_S)
-    print(answer.fields.get("peers", ""))
-    return 0
+    peers = answer.fields.get("peers", "")
+    output.say(args, peers, peers=peers)
+    return DONE
 
 
-async def _add(controllers: Controllers, args: argparse.Namespace) -> int:
+@command.command("add")
+@click.argument("peer", metavar="ID-HOST:PORT")
+@click.option("--learner", is_flag=True, help="It gets the log and does not vote.")
+@run_with(_opened)
+async def add(controllers: Controllers, args: Given) -> int:
+    """Add a controller that was started with raftJoinExisting=true."""
     parse_peers(args.peer)
-    return await _change(controllers, {"learn" if args.learner else "add": args.peer})
+    return await _change(controllers, args, {"learn" if args.learner else "add": args.peer})
 
 
-async def _remove(controllers: Controllers, args: argparse.Namespace) -> int:
-    return await _change(controllers, {"remove": args.id})
-
-
-_ACTIONS = {
-    "status": _status,
-    "why": _why,
-    "transfer": _transfer,
-    "members": _members,
-    "add": _add,
-    "remove": _remove,
-}
+@command.command("remove")
+@click.argument("id", metavar="ID")
+@run_with(_opened)
+async def remove(controllers: Controllers, args: Given) -> int:
+    """Remove a controller."""
+    return await _change(controllers, args, {"remove": args.id})

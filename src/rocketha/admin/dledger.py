@@ -9,18 +9,21 @@ Java: ``LeadershipTransferCommand`` of dledger's command line; RocketMQ's ``mqad
 
 from __future__ import annotations
 
-import argparse
 import math
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from typing import Protocol as Interface
 
 import attrs
+import click
 from twisted.internet.task import deferLater
 
+from rocketha.admin import options, output
 from rocketha.admin.client import NETWORK_ERRORS, NoRoute, RequestFailed, plain
-from rocketha.admin.main_loop import Interrupted, run_coroutine
-from rocketha.admin.secure import add_connection_arguments, dialer_of
+from rocketha.admin.commands import DONE, FAILED, Given, actions, only_one
+from rocketha.admin.main_loop import run_with
+from rocketha.admin.secure import dialer_of
 from rocketha.errors import RemoteProtocolError, RockethaError
 from rocketha.protocols.endpoints import parse_peers
 from rocketha.protocols.remoting_client import RemotingClient
@@ -201,58 +204,103 @@ def reason(code: int) -> str:
     return REASONS.get(code, Code(code).name)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags and actions."""
-    add_connection_arguments(parser)
-    parser.add_argument("-g", "--group", required=True, metavar="NAME", help="dLegerGroup")
-    parser.add_argument("-p", "--peers", required=True, metavar="ID-HOST:PORT;...", help="dLegerPeers")
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    actions.add_parser("status", help="every member: whose it is, and who leads in its eyes")
-    transfer = actions.add_parser("transfer", help="hand the leadership to another member")
-    transfer.add_argument("to", metavar="ID")
-    actions.add_parser("members", help="who belongs to a group of ours, and who votes")
-    add = actions.add_parser("add", help="add a member that was started with raftJoinExisting=true, or move one")
-    add.add_argument("peer", metavar="ID-HOST:PORT")
-    kinds = add.add_mutually_exclusive_group()
-    kinds.add_argument("--learner", action="store_true", help="it gets the log and does not vote")
-    kinds.add_argument(
-        "--witness", action="store_true", help="it votes and keeps no messages (twistd rocketha-witness)"
-    )
-    remove = actions.add_parser("remove", help="remove a member")
-    remove.add_argument("id", metavar="ID")
+@attrs.frozen
+class Group:
+    """What the actions work with."""
+
+    ledger: Ledger
+    clock: Any
 
 
-def run(args: argparse.Namespace) -> int:
-    """Do it, and say what came of it."""
+@actions("dledger")
+@click.option("-g", "--group", required=True, metavar="NAME", help="dLegerGroup.")
+@click.option("-p", "--peers", required=True, metavar="ID-HOST:PORT;...", help="dLegerPeers.")
+@options.JSON
+@options.connection
+def command() -> None:
+    """See who leads a group in DLedger mode, hand its leadership over, and change its members."""
+
+
+@contextmanager
+def _opened(reactor: Any, args: Given) -> Iterator[Group]:
     peers = parse_peers(args.peers.replace(",", ";"))
+    client = RemotingClient(dialer_of(reactor, args))
+    try:
+        yield Group(Ledger(client, args.group, peers), reactor)
+    finally:
+        client.close()
 
-    async def main(reactor: Any, interrupted: Interrupted) -> int:
-        client = RemotingClient(dialer_of(reactor, args))
-        ledger = Ledger(client, args.group, peers)
+
+@command.command("status")
+@run_with(_opened)
+async def status(group: Group, args: Given) -> int:
+    """Every member: whose it is, and who leads in its eyes.
+
+    Done where a majority names the same leader.
+    """
+    ledger = group.ledger
+    rows, named = [], []
+    members = list(ledger.peers)
+    for member in members:
         try:
-            return await _do(ledger, reactor, args)
-        finally:
-            client.close()
+            seen = await ledger.look(member)
+        except (RockethaError, *NETWORK_ERRORS) as problem:
+            rows.append((member, ledger.peers[member], "-", plain(problem)))
+        else:
+            rows.append((member, ledger.peers[member], "java" if seen.java else "ours", seen.leader or "none"))
+            named.append(seen.leader)
+            members += [each for each in ledger.peers if each not in members]
+    head = ("ID", "ADDRESS", "SPEAKS", "LEADER")
+    found = {row[0]: {"address": row[1], "speaks": row[2], "leader": row[3]} for row in rows}
+    output.show(args, found, head, rows)
+    agreed = max((named.count(each) for each in named if each), default=0)
+    return DONE if agreed > len(ledger.peers) // 2 else FAILED
 
-    return run_coroutine(main)
+
+@command.command("transfer")
+@click.argument("to", metavar="ID")
+@run_with(_opened)
+async def transfer(group: Group, args: Given) -> int:
+    """Hand the leadership to another member."""
+    await group.ledger.transfer(args.to)
+    output.say(args, f"{args.to} leads", leader=args.to)
+    return DONE
 
 
-async def _do(ledger: Ledger, reactor: Any, args: argparse.Namespace) -> int:
-    if args.action == "status":
-        return await _status(ledger)
-    if args.action == "transfer":
-        await ledger.transfer(args.to)
-        print(f"{args.to} leads")
-    elif args.action == "members":
-        found = await ledger.members()
-        for name, address in found["members"].items():
-            witness = ", keeps no messages" if name in found.get("witnesses", ()) else ""
-            print(f"{name}-{address}  {'votes' if name in found['voters'] else 'learns'}{witness}")
-    elif args.action == "remove":
-        print(await _change(ledger, reactor, remove=args.id))
-    else:
-        await _add(ledger, reactor, args.peer, args.learner, args.witness)
-    return 0
+@command.command("members")
+@run_with(_opened)
+async def members(group: Group, args: Given) -> int:
+    """Who belongs to a group of ours, and who votes."""
+    found = await group.ledger.members()
+    if args.json:
+        output.say_json(found)
+        return DONE
+    for name, address in found["members"].items():
+        witness = ", keeps no messages" if name in found.get("witnesses", ()) else ""
+        print(f"{name}-{address}  {'votes' if name in found['voters'] else 'learns'}{witness}")
+    return DONE
+
+
+@command.command("add")
+@click.argument("peer", metavar="ID-HOST:PORT")
+@click.option("--learner", is_flag=True, help="It gets the log and does not vote.")
+@click.option("--witness", is_flag=True, help="It votes and keeps no messages (twistd rocketha-witness).")
+@run_with(_opened)
+async def add(group: Group, args: Given) -> int:
+    """Add a member that was started with raftJoinExisting=true, or move one."""
+    only_one(args, ("--learner", "--witness"))
+    await _add(group.ledger, group.clock, args.peer, args.learner, args.witness)
+    return DONE
+
+
+@command.command("remove")
+@click.argument("id", metavar="ID")
+@run_with(_opened)
+async def remove(group: Group, args: Given) -> int:
+    """Remove a member."""
+    peers = await _change(group.ledger, group.clock, remove=args.id)
+    output.say(args, peers, peers=peers)
+    return DONE
 
 
 async def _change(ledger: Ledger, clock: Any, **fields: str) -> str:
@@ -305,23 +353,3 @@ async def _caught_up(ledger: Ledger, clock: Any, member: str) -> None:
         elif clock.seconds() - since_s > PATIENCE_S:
             raise NoProgress(f"{member} is a learner, and does not come nearer for {PATIENCE_S:.0f} s: does it run?")
         await deferLater(clock, LOOK_S, int)
-
-
-async def _status(ledger: Ledger) -> int:
-    """One line a member; 0 where a majority names the same leader."""
-    rows, named = [("ID", "ADDRESS", "SPEAKS", "LEADER")], []
-    members = list(ledger.peers)
-    for member in members:
-        try:
-            found = await ledger.look(member)
-        except (RockethaError, *NETWORK_ERRORS) as problem:
-            rows.append((member, ledger.peers[member], "-", plain(problem)))
-        else:
-            rows.append((member, ledger.peers[member], "java" if found.java else "ours", found.leader or "none"))
-            named.append(found.leader)
-            members += [each for each in ledger.peers if each not in members]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
-    agreed = max((named.count(each) for each in named if each), default=0)
-    return 0 if agreed > len(ledger.peers) // 2 else 1

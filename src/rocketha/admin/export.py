@@ -6,7 +6,6 @@ disks, time and what a person sees.  It runs beside a broker as well as without 
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
@@ -16,6 +15,10 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TextIO
 
+import click
+
+from rocketha.admin.commands import DONE, INTERRUPTED, Given
+from rocketha.admin.commands import command as declared
 from rocketha.errors import ConfigError
 from rocketha.export.exporter import Exporter, Progress
 from rocketha.export.manifest import Manifest
@@ -33,44 +36,42 @@ class Stopped(Exception):
     """By a signal."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
-    parser.add_argument("store", metavar="STORE", help="storePathRootDir of a broker, running or not, ours or Java's")
-    parser.add_argument("directory", metavar="DIRECTORY", help="where the export is, or is to be")
-    parser.add_argument(
-        "--commitlog",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="storePathCommitLog, where it is not STORE/commitlog; may be repeated",
-    )
-    parser.add_argument(
-        "--self-id",
-        default="",
-        metavar="ID",
-        help="dLegerSelfId: the member of DLedger whose data is exported, where STORE has that of several",
-    )
-    parser.add_argument("--cluster", default="", help="where STORE/brokerIdentity does not say it")
-    parser.add_argument("--broker-name", default="", help="the same")
-    parser.add_argument("--broker-id", type=_number, default=0, metavar="N", help="the same")
-    parser.add_argument("--replica", default="", help="what this copy is called in tables (default: NAME-ID)")
-    parser.add_argument(
-        "--rate", type=_number, default=0, metavar="MB", help="read at most so many MB a second (default: no limit)"
-    )
-    parser.add_argument(
-        "--corrupt-too", action="store_true", help="export records that do not match their CRC, too, instead of ending"
-    )
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
-
-
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at most nine digits")
+        raise click.BadParameter(f"{text!r} is not a number of at most nine digits")
     return int(text)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Export; 130 after a signal, with what there is by then."""
+@declared("export")
+@click.argument("store")
+@click.argument("directory")
+@click.option(
+    "--commitlog",
+    metavar="DIR",
+    multiple=True,
+    help="storePathCommitLog, where it is not STORE/commitlog; may be repeated.",
+)
+@click.option(
+    "--self-id",
+    default="",
+    metavar="ID",
+    help="dLegerSelfId: the member of DLedger whose data is exported, where STORE has that of several.",
+)
+@click.option("--cluster", default="", metavar="NAME", help="Where STORE/brokerIdentity does not say it.")
+@click.option("--broker-name", default="", metavar="NAME", help="The same.")
+@click.option("--broker-id", type=_number, default="0", metavar="N", help="The same.")
+@click.option("--replica", default="", metavar="NAME", help="What this copy is called in tables (default: NAME-ID).")
+@click.option(
+    "--rate", type=_number, default="0", metavar="MB", help="Read at most so many MB a second (default: no limit)."
+)
+@click.option("--corrupt-too", is_flag=True, help="Export records that do not match their CRC, too, instead of ending.")
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def command(args: Given) -> int:
+    """Copy a broker's store, checked, for other programs; again for what came since.
+
+    STORE is storePathRootDir of a broker, running or not, ours or Java's; DIRECTORY is where the export is, or is to
+    be. After a signal the exit code is 130, with what there is by then.
+    """
     root, directory, *logs = map(_path, (args.store, args.directory, *args.commitlog))
     if not os.path.isdir(root):
         raise ConfigError(f"no directory {root}")
@@ -93,12 +94,12 @@ def run(args: argparse.Namespace) -> int:
     except Stopped:
         bar.end()
         print("stopped; the next run goes on here", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     finally:
         bar.end()
     assert exporter.manifest is not None
     print(_said(exporter.manifest, time.monotonic() - began_s))
-    return 0
+    return DONE
 
 
 def _path(text: str) -> str:

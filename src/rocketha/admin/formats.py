@@ -6,7 +6,6 @@ declaration's source. ``docs/formats`` is this command's output, and a test says
 
 from __future__ import annotations
 
-import argparse
 import ast
 import importlib
 import inspect
@@ -18,9 +17,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import attrs
+import click
 import construct
 
 from rocketha import plugins
+from rocketha.admin.commands import Given
+from rocketha.admin.commands import command as declared
 from rocketha.errors import ConfigError
 from rocketha.services.features.finding import formats_with
 from rocketha.wire import spec as spec_package
@@ -51,15 +53,12 @@ class Table:
     rows: tuple[Row, ...]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
-    parser.add_argument("name", metavar="FORMAT", nargs="?", help="only this one")
-    parser.add_argument("--plugins", metavar="NAME,NAME", default="", help="with the formats of these plug-ins")
-    parser.add_argument("--rst", metavar="DIRECTORY", help="write one reStructuredText page a format there instead")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Print, or write the pages."""
+@declared("formats")
+@click.argument("name", metavar="[FORMAT]", required=False)
+@click.option("--plugins", metavar="NAME,NAME", default="", help="With the formats of these plug-ins.")
+@click.option("--rst", metavar="DIRECTORY", help="Write one reStructuredText page a format there instead.")
+def command(args: Given) -> int:
+    """Print the layout of every wire and disk format, or of one."""
     formats = formats_with(args.plugins)
     if args.name is not None and args.name not in formats:
         raise ConfigError(f"no format {args.name!r}; there are {', '.join(sorted(formats))}")

@@ -11,7 +11,6 @@ Exit status: 0 clean, 1 something was found, 2 wrong usage.
 
 from __future__ import annotations
 
-import argparse
 import collections
 import contextlib
 import ipaddress
@@ -22,12 +21,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
+import click
 
+from rocketha.admin.commands import Given, only_one
+from rocketha.admin.commands import command as declared
 from rocketha.admin.fuzz_meter import Meter
 from rocketha.admin.fuzz_port import CLOSE_SECONDS, LANES, PortRun
 from rocketha.admin.fuzz_probe import alone
 from rocketha.admin.fuzz_report import GROWTH_MIB, PortReport
-from rocketha.errors import RemoteProtocolError
+from rocketha.errors import ConfigError, RemoteProtocolError
 from rocketha.services.features.finding import formats_with
 from rocketha.wire import remoting
 from rocketha.wire.dledger_values import DLedgerRequestCode as Ledger
@@ -54,78 +56,71 @@ BODIES: Mapping[str, tuple[int, ...]] = {
 }
 """Formats that are bodies of requests, and the codes of those."""
 
-CLEAN, FOUND, USAGE = 0, 1, 2
+CLEAN, FOUND = 0, 1
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    names = ", ".join(sorted(FORMATS))
-    parser.description = (
-        "Try a format's reader, or a live port, with valid, cut, mutated and hostile values of the format."
-    )
-    parser.add_argument("format", metavar="FORMAT", help=f"one of {names}; or {ALL} (without --connect)")
-    parser.add_argument("--plugins", metavar="NAME,NAME", default="", help="with the formats of these plug-ins")
-    parser.add_argument("--seed", type=int, help="the run's seed (default: a fresh one, printed)")
-    parser.add_argument("--cases", type=int, default=CASES, help=f"how many cases (default {CASES})")
-    parser.add_argument("--case", type=int, metavar="N", help="only case N, in detail")
-    parser.add_argument(
-        "--kinds", default=",".join(KINDS), help="comma-separated kinds of cases (default all: %(default)s)"
-    )
-    target = parser.add_mutually_exclusive_group()
-    target.add_argument("--connect", metavar="HOST:PORT", help="send the cases to a live remoting port on loopback")
-    target.add_argument(
-        "--file", metavar="PATH", help="with --case: write that case to PATH; without: read PATH as a case"
-    )
-    parser.add_argument("--pid", type=int, help="with --connect: the server's process, to see it die or grow")
-    parser.add_argument(
-        "--lanes", type=int, default=LANES, help="with --connect: connections at a time (default %(default)s)"
-    )
-    parser.add_argument(
-        "--growth-mib", type=float, default=GROWTH_MIB, help="with --pid: growth that counts (default %(default)s)"
-    )
-    parser.add_argument(
-        "--strict", action="store_true", help="with --connect: what our reader would take another way counts as found"
-    )
-    parser.add_argument(
-        "--attribute",
-        action="store_true",
-        help="with --connect: send the suspects of each unexpected close again, one by one, to name the case",
-    )
-    parser.add_argument(
-        "--close-seconds",
-        type=float,
-        default=CLOSE_SECONDS,
-        help="with --connect: how long the port may take to close on an unreadable frame (default %(default)s)",
-    )
-    parser.add_argument("--progress", action="store_true", help="say now and then how far it is, on standard error")
-    parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+@declared("fuzz")
+@click.argument("format")
+@click.option("--plugins", metavar="NAME,NAME", default="", help="With the formats of these plug-ins.")
+@click.option("--seed", type=int, metavar="N", help="The run's seed (default: a fresh one, printed).")
+@click.option("--cases", type=int, default=CASES, metavar="N", help=f"How many cases (default {CASES}).")
+@click.option("--case", type=int, metavar="N", help="Only case N, in detail.")
+@click.option(
+    "--kinds",
+    default=",".join(KINDS),
+    metavar="KIND,KIND",
+    help=f"Kinds of cases, separated by commas (default all: {','.join(KINDS)}).",
+)
+@click.option("--connect", metavar="HOST:PORT", help="Send the cases to a live remoting port on loopback.")
+@click.option("--file", metavar="PATH", help="With --case: write that case to PATH; without: read PATH as a case.")
+@click.option("--pid", type=int, metavar="PID", help="With --connect: the server's process, to see it die or grow.")
+@click.option(
+    "--lanes",
+    type=int,
+    default=LANES,
+    metavar="N",
+    help=f"With --connect: connections at a time (default {LANES}).",
+)
+@click.option(
+    "--growth-mib",
+    type=float,
+    default=GROWTH_MIB,
+    metavar="MIB",
+    help=f"With --pid: growth that counts (default {GROWTH_MIB}).",
+)
+@click.option("--strict", is_flag=True, help="With --connect: what our reader would take another way counts as found.")
+@click.option(
+    "--attribute",
+    is_flag=True,
+    help="With --connect: send the suspects of each unexpected close again, one by one, to name the case.",
+)
+@click.option(
+    "--close-seconds",
+    type=float,
+    default=CLOSE_SECONDS,
+    metavar="S",
+    help=f"With --connect: how long the port may take to close on an unreadable frame (default {CLOSE_SECONDS}).",
+)
+@click.option("--progress", is_flag=True, help="Say now and then how far it is, on standard error.")
+@click.option("--json", is_flag=True, help="End with one line of JSON; errors are a JSON object, too.")
+def command(args: Given) -> int:
+    """Try a format's reader, or a live port, with valid, cut, mutated and hostile values of the format.
 
-
-class _Usage(Exception):
-    """Arguments that contradict each other or name nothing."""
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run the command; see the module for the exit status."""
-    try:
-        return _run(args)
-    except _Usage as problem:
-        print(f"rocketha fuzz: {problem}", file=sys.stderr)
-        return USAGE
-
-
-def _run(args: argparse.Namespace) -> int:
+    FORMAT is one of those that rocketha formats prints, or all (without --connect).  Exit code 1 says that something
+    was found.
+    """
+    only_one(args, ("--connect", "--file"))
     kinds = tuple(args.kinds.split(","))
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
-        raise _Usage(f"no such kind: {', '.join(unknown)} (there are {', '.join(KINDS)})")
+        raise ConfigError(f"no such kind: {', '.join(unknown)} (there are {', '.join(KINDS)})")
     formats = formats_with(args.plugins)
     if args.format not in formats and args.format != ALL:
-        raise _Usage(f"no such format: {args.format} (there are {', '.join(sorted(formats))}, {ALL})")
+        raise ConfigError(f"no such format: {args.format} (there are {', '.join(sorted(formats))}, {ALL})")
     if args.format == ALL and (args.connect or args.file or args.case is not None):
-        raise _Usage(f"--connect, --file and --case want one format, not {ALL}")
+        raise ConfigError(f"--connect, --file and --case want one format, not {ALL}")
     if args.cases < 1 or args.lanes < 1 or (args.case is not None and args.case < 0):
-        raise _Usage("--cases and --lanes want a positive number, --case one from 0")
+        raise ConfigError("--cases and --lanes want a positive number, --case one from 0")
     if args.file and args.case is None:
         return _read_file(args, formats[args.format])
     seed = secrets.randbelow(1 << 32) if args.seed is None else args.seed
@@ -139,7 +134,7 @@ def _run(args: argparse.Namespace) -> int:
     return status
 
 
-def _replay(args: argparse.Namespace, case: Case) -> str:
+def _replay(args: Given, case: Case) -> str:
     """The command that makes a case again."""
     kinds = "" if args.kinds == ",".join(KINDS) else f" --kinds {args.kinds}"
     kinds += f" --plugins {args.plugins}" if args.plugins else ""
@@ -150,7 +145,7 @@ def _replay(args: argparse.Namespace, case: Case) -> str:
 # ---- in this process
 
 
-def _offline(args: argparse.Namespace, generator: Generator) -> int:
+def _offline(args: Given, generator: Generator) -> int:
     target, started = generator.format, time.monotonic()
     print(f"{target.name}: seed {generator.seed}, {args.cases} cases", flush=True)
     counts: collections.Counter[tuple[str, bool]] = collections.Counter()
@@ -191,7 +186,7 @@ def _offline(args: argparse.Namespace, generator: Generator) -> int:
     return FOUND if problems else CLEAN
 
 
-def _one_case(args: argparse.Namespace, generator: Generator) -> int:
+def _one_case(args: Given, generator: Generator) -> int:
     case = generator.case(args.case)
     print(case)
     if args.file:
@@ -199,22 +194,22 @@ def _one_case(args: argparse.Namespace, generator: Generator) -> int:
             with open(args.file, "wb") as out:
                 out.write(case.data)
         except OSError as problem:
-            raise _Usage(f"cannot write {args.file}: {problem.strerror}") from None
+            raise ConfigError(f"cannot write {args.file}: {problem.strerror}") from None
         print(f"  written to {args.file}")
     return _tell(args, generator.format, case)
 
 
-def _read_file(args: argparse.Namespace, target: Format) -> int:
+def _read_file(args: Given, target: Format) -> int:
     try:
         with open(args.file, "rb") as source:
             data = source.read(target.bound + 1)
     except OSError as problem:
-        raise _Usage(f"cannot read {args.file}: {problem.strerror}") from None
+        raise ConfigError(f"cannot read {args.file}: {problem.strerror}") from None
     # Bytes from elsewhere are no spec-built value: kind "mutated" asks for no comparison with plain construct.
     return _tell(args, target, Case(target.name, 0, 0, "mutated", f"read from {args.file}", data))
 
 
-def _tell(args: argparse.Namespace, target: Format, case: Case) -> int:
+def _tell(args: Given, target: Format, case: Case) -> int:
     with Meter() as meter:
         judgment: Judgment = meter.judge(target, case)
     print(f"  {len(case.data)} bytes, beginning {case.data[:64].hex()}")
@@ -241,17 +236,17 @@ def _address(text: str) -> tuple[str, int]:
         loopback = ipaddress.ip_address(host).is_loopback
         number = int(port)
     except ValueError:
-        raise _Usage(f"--connect wants an address and a port, as 127.0.0.1:10911, not {text}") from None
+        raise ConfigError(f"--connect wants an address and a port, as 127.0.0.1:10911, not {text}") from None
     if not loopback:
-        raise _Usage(f"{host} is not on loopback: fuzz only what runs on this machine")
+        raise ConfigError(f"{host} is not on loopback: fuzz only what runs on this machine")
     if not 0 < number < 65536:
-        raise _Usage(f"no such port: {number}")
+        raise ConfigError(f"no such port: {number}")
     return host, number
 
 
-def _connect(args: argparse.Namespace, seed: int, kinds: tuple[str, ...]) -> int:
+def _connect(args: Given, seed: int, kinds: tuple[str, ...]) -> int:
     if args.format != REMOTING and args.format not in BODIES:
-        raise _Usage(f"--connect speaks {REMOTING} and {', '.join(BODIES)}; {args.format} has no port of its own")
+        raise ConfigError(f"--connect speaks {REMOTING} and {', '.join(BODIES)}; {args.format} has no port of its own")
     address = _address(args.connect)
     generator = Generator(FORMATS[args.format], seed, kinds)
     indexes = range(args.cases) if args.case is None else range(args.case, args.case + 1)

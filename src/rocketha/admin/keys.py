@@ -5,10 +5,13 @@ What it must not know: any key. ``docs/configuration.rst`` is this command's out
 
 from __future__ import annotations
 
-import argparse
 import pathlib
 from collections.abc import Iterator
 
+import click
+
+from rocketha.admin.commands import Given
+from rocketha.admin.commands import command as declared
 from rocketha.services.config.access import AccessConfig
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
@@ -40,15 +43,11 @@ RocketMQ without effect, and those that stop the start, are at the end; why: `di
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
-    about = "only keys with this in the name or the words"
-    parser.add_argument("word", metavar="WORD", nargs="?", default="", help=about)
-    parser.add_argument("--rst", metavar="FILE", help="write the manual's page there instead")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Print, or write the page."""
+@declared("keys")
+@click.argument("word", default="")
+@click.option("--rst", metavar="FILE", help="Write the manual's page there instead.")
+def command(args: Given) -> int:
+    """Print the configuration keys, or those with WORD in the name or the words."""
     if args.rst is not None:
         pathlib.Path(args.rst).write_text(page(), encoding="utf-8")
         return 0

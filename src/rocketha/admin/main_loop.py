@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import sys
+import functools
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.logger import globalLogBeginner
 from twisted.python.failure import Failure
 
-from rocketha.admin.client import NETWORK_ERRORS
-from rocketha.errors import RockethaError
+from rocketha.admin.client import NETWORK_ERRORS, NoAnswer, plain
+from rocketha.admin.commands import INTERRUPTED, Given
 from rocketha.observe.logging import text_observer
+
+Opened = TypeVar("Opened")
 
 
 class Interrupted:
@@ -25,8 +28,8 @@ class Interrupted:
 def run_coroutine(main: Callable[[Any, Interrupted], Coroutine[Deferred[Any], Any, int]]) -> int:
     """Run ``main(reactor, interrupted)`` to its end.
 
-    :return: what it returned, 1 for an error of ours or of the network (its text goes to standard error), 130 after
-        Ctrl-C.
+    :return: what it returned, 130 after Ctrl-C.
+    :raises NoAnswer: the network failed.
     :raises Exception: what it raised otherwise.
     """
     from twisted.internet import reactor  # here, because importing it chooses it
@@ -56,8 +59,30 @@ def run_coroutine(main: Callable[[Any, Interrupted], Coroutine[Deferred[Any], An
     loop.callWhenRunning(begin)
     loop.run()
     if failed:
-        if failed[0].check(RockethaError, *NETWORK_ERRORS):
-            print(f"rocketha: {failed[0].getErrorMessage()}", file=sys.stderr)
-            return 1
+        problem = failed[0].value
+        if isinstance(problem, NETWORK_ERRORS):
+            raise NoAnswer(plain(problem)) from problem
         failed[0].raiseException()
-    return result[0] if result else 130
+    return result[0] if result else INTERRUPTED
+
+
+def run_with(
+    opened: Callable[[Any, Given], AbstractContextManager[Opened]],
+) -> Callable[[Callable[[Opened, Given], Coroutine[Deferred[Any], Any, int]]], Callable[[Given], int]]:
+    """A decorator: a coroutine function becomes a command's function, which runs it on the reactor.
+
+    :param opened: ``opened(reactor, given)`` makes what it works with, which is closed behind it.
+    """
+
+    def decorate(work: Callable[[Opened, Given], Coroutine[Deferred[Any], Any, int]]) -> Callable[[Given], int]:
+        @functools.wraps(work)
+        def run(given: Given) -> int:
+            async def main(reactor: Any, interrupted: Interrupted) -> int:
+                with opened(reactor, given) as found:
+                    return await work(found, given)
+
+            return run_coroutine(main)
+
+        return run
+
+    return decorate

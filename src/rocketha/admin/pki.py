@@ -5,12 +5,16 @@ What it must not know: how certificates are made (:mod:`rocketha.services.tls.au
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from rocketha.access.identity import Identity, make
+from rocketha.admin import options
+from rocketha.admin.commands import DONE, FAILED, Given, actions
 from rocketha.errors import ConfigError
 from rocketha.services.tls.network import NOT_INSTALLED, installed
 
@@ -21,87 +25,115 @@ DAYS, CA_DAYS, DAYS_MAX = 365, 3650, 36500
 DEFAULT_CLUSTER, BROKER_NAME = "DefaultCluster", "broker-a"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
-    commands = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    init = commands.add_parser("init", help="make an authority: keep its key away from the servers")
-    init.add_argument("folder", metavar="DIRECTORY")
-    init.add_argument("--name", default="rocketha CA", help="its name (default: rocketha CA)")
-    init.add_argument("--days", type=int, default=CA_DAYS, metavar="N", help=f"default {CA_DAYS}")
-    issue = commands.add_parser("issue", help="make a key, a certificate, and the tls.* keys that use them")
-    issue.add_argument("folder", metavar="DIRECTORY")
-    issue.add_argument("name", metavar="NAME", help="of the files")
-    issue.add_argument(
-        "--host",
-        action="append",
-        default=[],
-        metavar="HOST",
-        help="where it is reached: a name or an IP address",
-    )
-    issue.add_argument(
-        "--cluster",
-        default=DEFAULT_CLUSTER,
-        help=f"brokerClusterName, or * for controllers and nameservers of several (default {DEFAULT_CLUSTER})",
-    )
-    issue.add_argument(
-        "--as",
-        dest="identities",
-        action="append",
-        default=[],
-        metavar="PART:NAME[:ID]",
-        help="who it is, more than once where one process is several: broker:broker-a, broker:broker-a:2, "
-        "controller:n0, nameserver:ns1, operator:ann, client:shop",
-    )
-    issue.add_argument("--days", type=int, default=DAYS, metavar="N", help=f"default {DAYS}")
-    cluster = commands.add_parser(
-        "cluster", help="make all that rocketha-cluster --tls DIRECTORY and its operator need"
-    )
-    cluster.add_argument("folder", metavar="DIRECTORY")
-    cluster.add_argument("--brokers", type=int, default=1, metavar="N", help="default 1")
-    cluster.add_argument("--controllers", type=int, default=0, metavar="N", help="default 0")
-    cluster.add_argument("--name", default=BROKER_NAME, help=f"brokerName (default {BROKER_NAME})")
-    cluster.add_argument("--cluster", default=DEFAULT_CLUSTER, help=f"brokerClusterName (default {DEFAULT_CLUSTER})")
-    cluster.add_argument("--host", action="append", default=[], metavar="HOST", help="as for issue; it is one for all")
-    cluster.add_argument("--days", type=int, default=DAYS, metavar="N", help=f"default {DAYS}")
-    renew = commands.add_parser("renew", help="make new ones with the same names; running servers take them")
-    renew.add_argument("folder", metavar="DIRECTORY")
-    renew.add_argument("names", metavar="NAME", nargs="*", help="default: all")
-    renew.add_argument("--days", type=int, default=DAYS, metavar="N", help=f"default {DAYS}")
-    show = commands.add_parser("show", help="print what is in certificates, and for how long they are valid")
-    show.add_argument("path", metavar="FILE|DIRECTORY")
+FOLDER = click.argument("folder", metavar="DIRECTORY")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Do it, and print what there is now."""
+def _days(default: int) -> options.Decorated:
+    days = click.IntRange(1, DAYS_MAX)
+    return click.option("--days", type=days, default=default, metavar="N", help=f"Valid so long (default {default}).")
+
+
+@actions("pki")
+def command() -> None:
+    """Make, renew and show the certificates of a cluster, from an authority in a folder."""
+
+
+@command.command("init")
+@FOLDER
+@click.option("--name", default="rocketha CA", metavar="NAME", help="Its name (default: rocketha CA).")
+@_days(CA_DAYS)
+def init(args: Given) -> int:
+    """Make an authority: keep its key away from the servers."""
+    authority = _authority()
+    authority.Authority.make(args.folder, args.name, _now(), args.days)
+    return _shown([authority.look(os.path.join(args.folder, "ca.crt"))])
+
+
+@command.command("issue")
+@FOLDER
+@click.argument("name")
+@click.option("--host", multiple=True, metavar="HOST", help="Where it is reached: a name or an IP address.")
+@click.option(
+    "--cluster",
+    default=DEFAULT_CLUSTER,
+    metavar="NAME",
+    help=f"brokerClusterName, or * for controllers and nameservers of several (default {DEFAULT_CLUSTER}).",
+)
+@click.option(
+    "--as",
+    "identities",
+    multiple=True,
+    metavar="PART:NAME[:ID]",
+    help="Who it is, more than once where one process is several: broker:broker-a, broker:broker-a:2, controller:n0, "
+    "nameserver:ns1, operator:ann, client:shop.",
+)
+@_days(DAYS)
+def issue(args: Given) -> int:
+    """Make a key, a certificate, and the tls.* keys that use them; NAME is that of the files."""
+    made = _authority().Authority(args.folder)
+    identities = [_identity(args.cluster, each) for each in args.identities]
+    return _shown([made.issue(args.name, args.host, identities, _now(), args.days)])
+
+
+@command.command("cluster")
+@FOLDER
+@click.option("--brokers", type=int, default=1, metavar="N", help="Default 1.")
+@click.option("--controllers", type=int, default=0, metavar="N", help="Default 0.")
+@click.option("--name", default=BROKER_NAME, metavar="NAME", help=f"brokerName (default {BROKER_NAME}).")
+@click.option(
+    "--cluster", default=DEFAULT_CLUSTER, metavar="NAME", help=f"brokerClusterName (default {DEFAULT_CLUSTER})."
+)
+@click.option("--host", multiple=True, metavar="HOST", help="As for issue; it is one for all.")
+@_days(DAYS)
+def cluster(args: Given) -> int:
+    """Make all that rocketha-cluster --tls DIRECTORY and its operator need."""
+    kind, now = _authority().Authority, _now()
+    if not os.path.exists(os.path.join(args.folder, "ca.crt")):
+        kind.make(args.folder, "rocketha CA", now, CA_DAYS)
+    made = kind(args.folder)
+    parts = members(args.cluster, args.name, args.brokers, args.controllers)
+    return _shown([made.issue(name, args.host, parts[name], now, args.days) for name in parts])
+
+
+@command.command("renew")
+@FOLDER
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@_days(DAYS)
+def renew(args: Given) -> int:
+    """Make new ones with the same names, or only those of NAME; running servers take them."""
+    made, now = _authority().Authority(args.folder), _now()
+    return _shown([made.renew(name, now, args.days) for name in args.names or made.names()])
+
+
+@command.command("show")
+@click.argument("path", metavar="FILE|DIRECTORY")
+def show(args: Given) -> int:
+    """Print what is in certificates, and for how long they are valid."""
+    folder = os.path.isdir(args.path)
+    paths = [os.path.join(args.path, each) for each in sorted(os.listdir(args.path))] if folder else [args.path]
+    look = _authority().look
+    return _shown([look(path) for path in paths if not folder or path.endswith(".crt")])
+
+
+def _authority() -> Any:
+    """The module, which wants what may not be installed."""
     if not installed():
         raise ConfigError(NOT_INSTALLED)
-    from rocketha.services.tls.authority import Authority, look
+    from rocketha.services.tls import authority
 
-    now = datetime.datetime.now(datetime.UTC)
-    if args.action != "show" and not 1 <= args.days <= DAYS_MAX:
-        raise ConfigError(f"--days {args.days}: 1 to {DAYS_MAX}")
-    match args.action:
-        case "init":
-            Authority.make(args.folder, args.name, now, args.days)
-            found = [look(os.path.join(args.folder, "ca.crt"))]
-        case "issue":
-            identities = [_identity(args.cluster, each) for each in args.identities]
-            found = [Authority(args.folder).issue(args.name, args.host, identities, now, args.days)]
-        case "cluster":
-            if not os.path.exists(os.path.join(args.folder, "ca.crt")):
-                Authority.make(args.folder, "rocketha CA", now, CA_DAYS)
-            authority = Authority(args.folder)
-            parts = members(args.cluster, args.name, args.brokers, args.controllers)
-            found = [authority.issue(name, args.host, parts[name], now, args.days) for name in parts]
-        case "renew":
-            authority = Authority(args.folder)
-            found = [authority.renew(name, now, args.days) for name in args.names or authority.names()]
-        case _:
-            folder = os.path.isdir(args.path)
-            paths = [os.path.join(args.path, each) for each in sorted(os.listdir(args.path))] if folder else [args.path]
-            found = [look(path) for path in paths if not folder or path.endswith(".crt")]
-    print("\n".join(line for each in found for line in lines(each, now)))
-    return 0 if found else 1
+    return authority
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def _shown(found: Iterable[Issued]) -> int:
+    """What there is now."""
+    now = _now()
+    said = [line for each in found for line in lines(each, now)]
+    print("\n".join(said))
+    return DONE if said else FAILED
 
 
 def members(cluster: str, broker: str, brokers: int, controllers: int) -> dict[str, list[Identity]]:

@@ -11,9 +11,14 @@ out, on cards that do both at once.
 
 from __future__ import annotations
 
-import argparse
+import json
 import math
 
+import click
+
+from rocketha.admin import options
+from rocketha.admin.commands import DONE, Given
+from rocketha.admin.commands import command as declared
 from rocketha.errors import ConfigError
 
 GIGABIT = 125_000_000
@@ -30,19 +35,9 @@ def quota(members: int, bandwidth: float, cards: int, consumed: float) -> int:
     return int(bandwidth * cards / (members - 1 + consumed + 1))
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
-    parser.add_argument("--members", type=_count, default=3, metavar="N", help="of the group (default: 3)")
-    parser.add_argument("--bandwidth", type=_gigabits, required=True, metavar="GBIT", help="of a network card")
-    parser.add_argument("--cards", type=_count, default=1, metavar="N", help="of each member's host (default: 1)")
-    parser.add_argument(
-        "--consumed", type=_times, default=1.0, metavar="TIMES", help="that a message is consumed (default: 1)"
-    )
-
-
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= MEMBERS_MAX:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MEMBERS_MAX}")
+        raise click.BadParameter(f"{text!r} is not a number from 1 to {MEMBERS_MAX}")
     return int(text)
 
 
@@ -52,7 +47,7 @@ def _number(text: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
+        raise click.BadParameter(f"{text!r} is not a number of 0 or more")
     return number
 
 
@@ -63,11 +58,20 @@ def _gigabits(text: str) -> float:
 _times = _number
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print it."""
+@declared("plan")
+@click.option("--members", type=_count, default="3", metavar="N", help="Of the group (default 3).")
+@click.option("--bandwidth", type=_gigabits, required=True, metavar="GBIT", help="Of a network card.")
+@click.option("--cards", type=_count, default="1", metavar="N", help="Of each member's host (default 1).")
+@click.option("--consumed", type=_times, default="1", metavar="TIMES", help="That a message is consumed (default 1).")
+@options.JSON
+def command(args: Given) -> int:
+    """Reckon what a group in DLedger mode may take in, by its network."""
     found = quota(args.members, args.bandwidth, args.cards, args.consumed)
     if not found:
         raise ConfigError("no bandwidth")
+    if args.json:
+        print(json.dumps({"peerPushQuota": found}))
+        return DONE
     print(f"The group may take in {found / 1e6:.1f} MB of messages a second, and fill a member at the same rate:")
     print(f"peerPushQuota={found}")
-    return 0
+    return DONE

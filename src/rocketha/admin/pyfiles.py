@@ -8,7 +8,6 @@ cluster's.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import io
 import os
@@ -18,6 +17,10 @@ from collections.abc import Iterator, Mapping
 from importlib import metadata, util
 from pathlib import Path
 
+import click
+
+from rocketha.admin.commands import Given
+from rocketha.admin.commands import command as declared
 from rocketha.errors import ConfigError
 from rocketha.store import atomic_file
 from rocketha.store.posix_disk import PosixDisk
@@ -35,13 +38,13 @@ TIME = (1980, 1, 1, 0, 0, 0)
 _LICENCE = re.compile(r"(licen[cs]e|copying|notice)([-.].*)?", re.IGNORECASE)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
-    parser.add_argument("archive", metavar="ARCHIVE.zip", help="what is written; one that is there is replaced")
+@declared("pyfiles")
+@click.argument("archive", metavar="ARCHIVE.zip")
+def command(args: Given) -> int:
+    """Write a zip for spark-submit --py-files, for clusters without rocketha.
 
-
-def run(args: argparse.Namespace) -> int:
-    """Write it, and say so."""
+    An ARCHIVE.zip that is there is replaced.
+    """
     target = os.path.abspath(args.archive)
     if not target.endswith(".zip"):
         raise ConfigError(f"{target}: Spark looks for modules only in what is named .zip")

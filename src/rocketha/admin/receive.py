@@ -2,44 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 import base64
 import datetime
 import random
 import sys
 from typing import Any
 
+import click
 import orjson
 from twisted.internet.defer import Deferred
 
-from rocketha.admin.cli import add_nameserver_argument, nameservers
+from rocketha.admin import options
 from rocketha.admin.client import Client
+from rocketha.admin.commands import Given
+from rocketha.admin.commands import command as declared
 from rocketha.admin.consumer import Consumer
 from rocketha.admin.main_loop import Interrupted, run_coroutine
 from rocketha.admin.received import Received
-from rocketha.admin.secure import add_connection_arguments, dialer_of
+from rocketha.admin.secure import dialer_of
 from rocketha.admin.subscription import Subscription
 from rocketha.errors import ConfigError
 from rocketha.wire import properties
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
-    add_connection_arguments(parser)
-    add_nameserver_argument(parser)
-    parser.add_argument("topic", metavar="TOPIC")
-    parser.add_argument("--group", help="share the queues with this consumer group and commit offsets; else read all")
-    parser.add_argument(
-        "--from",
-        dest="start",
-        default="last",
-        metavar="WHERE",
-        help="where to begin without a committed offset: first, last (default), or a time such as 2026-01-31T12:00",
-    )
-    parser.add_argument("--tags", default="", metavar="A||B", help="only messages with one of these tags")
-    parser.add_argument("--count", type=int, metavar="N", help="stop after N messages")
-    parser.add_argument("--idle", type=float, metavar="S", help="stop when nothing came for S seconds")
-    parser.add_argument("--format", choices=("text", "json", "body"), default="text", help="default text")
 
 
 def parse_start(text: str) -> str | int:
@@ -101,7 +84,7 @@ FORMATS = {"text": as_text, "json": as_json, "body": lambda message: message.bod
 class _Printer:
     """Prints, counts, and knows when it is enough."""
 
-    def __init__(self, reactor: Any, args: argparse.Namespace) -> None:
+    def __init__(self, reactor: Any, args: Given) -> None:
         self.enough: Deferred[None] = Deferred()
         self._reactor = reactor
         self._format = FORMATS[args.format]
@@ -131,15 +114,35 @@ class _Printer:
             self.enough.callback(None)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Receive until there is enough, or until Ctrl-C."""
+@declared("receive")
+@click.argument("topic")
+@click.option(
+    "--group",
+    metavar="NAME",
+    help="Share the queues with this consumer group and commit offsets; else read all.",
+)
+@click.option(
+    "--from",
+    "start",
+    default="last",
+    metavar="WHERE",
+    help="Where to begin without a committed offset: first, last (default), or a time such as 2026-01-31T12:00.",
+)
+@click.option("--tags", default="", metavar="A||B", help="Only messages with one of these tags.")
+@click.option("--count", type=int, metavar="N", help="Stop after N messages.")
+@click.option("--idle", type=float, metavar="S", help="Stop when nothing came for S seconds.")
+@click.option("--format", type=click.Choice(tuple(FORMATS)), default="text", help="Default text.")
+@options.NAMESRV
+@options.connection
+def command(args: Given) -> int:
+    """Print the messages of TOPIC as they come, until Ctrl-C, --count or --idle."""
     tags = tuple(part.strip() for part in args.tags.split("||") if part.strip() and part.strip() != "*")
     subscription = Subscription(args.topic, args.group, tags, parse_start(args.start))
     if args.count is not None and args.count < 1:
         raise ConfigError(f"--count {args.count}: 1 or more is wanted")
 
     async def main(reactor: Any, interrupted: Interrupted) -> int:
-        client = Client(dialer_of(reactor, args), nameservers(args.namesrv), random.SystemRandom())
+        client = Client(dialer_of(reactor, args), options.addresses(args.namesrv, "--namesrv"), random.SystemRandom())
         printer = _Printer(reactor, args)
         consumer = Consumer(client, subscription, printer.deliver)
 

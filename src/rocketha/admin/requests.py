@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
-import argparse
 import pathlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
+import click
+
 from rocketha.access.routes import Asker, Route
+from rocketha.admin.commands import Given
+from rocketha.admin.commands import command as declared
 from rocketha.broker import routes as of_brokers
 from rocketha.broker.role import Gate, Role, gate
 from rocketha.broker.routes import BrokerRoute, Kind
@@ -63,15 +66,14 @@ cluster the broker belongs. *Joins*: a broker that is not known may come in by i
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
-    about = "only requests with this code, or with this in their name: what each server and role does with them"
-    parser.add_argument("word", metavar="WORD", nargs="?", default="", help=about)
-    parser.add_argument("--rst", metavar="FILE", help="write it as a reStructuredText page there instead")
+@declared("requests")
+@click.argument("word", default="")
+@click.option("--rst", metavar="FILE", help="Write it as a reStructuredText page there instead.")
+def command(args: Given) -> int:
+    """Print which requests a server answers in which role.
 
-
-def run(args: argparse.Namespace) -> int:
-    """Print, or write the page."""
+    With WORD, a code or a part of a name: only those, and what each server and role does with them.
+    """
     if args.rst:
         pathlib.Path(args.rst).write_text(page(), encoding="utf-8")
     elif args.word:

@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-from rocketha.admin.cli import add_nameserver_argument, nameservers
+import click
+
+from rocketha.admin import options
 from rocketha.admin.client import Client
+from rocketha.admin.commands import Given, only_one
+from rocketha.admin.commands import command as declared
 from rocketha.admin.main_loop import Interrupted, run_coroutine
 from rocketha.admin.producer import BODY_BYTES_MAX, Message, Producer, Sent
-from rocketha.admin.secure import add_connection_arguments, dialer_of
+from rocketha.admin.secure import dialer_of
 from rocketha.errors import ConfigError
 from rocketha.wire import properties
 
 BATCH_BYTES_MAX = BODY_BYTES_MAX - 64 * 1024
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
-    add_connection_arguments(parser)
-    add_nameserver_argument(parser)
-    parser.add_argument("topic", metavar="TOPIC")
-    parser.add_argument("bodies", metavar="BODY", nargs="*", help="one message each; none: one per line of stdin")
-    parser.add_argument("--file", metavar="PATH", help="one message: the contents of this file")
-    parser.add_argument("--tags", help="the message's tag, by which consumers filter")
-    parser.add_argument("--keys", help="keys for queries, separated by blanks")
-    parser.add_argument("--property", metavar="NAME=VALUE", action="append", default=[], help="may be repeated")
-    parser.add_argument("--delay-level", type=int, metavar="N", help="deliver later: 1 is 1 s, 2 is 5 s ... 18 is 2 h")
-    parser.add_argument("--count", type=int, default=1, metavar="N", help="send everything N times (default 1)")
-    parser.add_argument("--queue", type=int, metavar="ID", help="only to queues of this number")
-    parser.add_argument("--group", default="rocketha_send", help="the producer group (default rocketha_send)")
-    parser.add_argument("--timeout", type=float, default=3.0, metavar="S", help="per request (default 3)")
-    way = parser.add_mutually_exclusive_group()
-    way.add_argument("--batch", action="store_true", help="as one batch: all stored or none, in one queue")
-    way.add_argument("--oneway", action="store_true", help="without waiting for an answer")
-    parser.add_argument("--quiet", "-q", action="store_true", help="print only what went wrong")
-
-
-def message_properties(args: argparse.Namespace) -> dict[str, str]:
+def message_properties(args: Given) -> dict[str, str]:
     """The properties the flags ask for.
 
     :raises ConfigError: a flag makes no sense.
@@ -62,7 +44,7 @@ def message_properties(args: argparse.Namespace) -> dict[str, str]:
     return found
 
 
-def bodies(args: argparse.Namespace) -> Iterator[bytes]:
+def bodies(args: Given) -> Iterator[bytes]:
     """What to send, once each.
 
     :raises ConfigError: there is nothing, or the file cannot be read.
@@ -90,8 +72,8 @@ def describe(sent: Sent) -> str:
     return f"{sent.status} key={sent.message_id} queue={sent.queue}{offset}{at}"
 
 
-async def _send_all(reactor: Any, args: argparse.Namespace) -> int:
-    client = Client(dialer_of(reactor, args), nameservers(args.namesrv), random.SystemRandom())
+async def _send_all(reactor: Any, args: Given) -> int:
+    client = Client(dialer_of(reactor, args), options.addresses(args.namesrv, "--namesrv"), random.SystemRandom())
     producer = Producer(client, args.group)
     named = message_properties(args)
     say = (lambda sent: None) if args.quiet else (lambda sent: print(describe(sent), flush=True))
@@ -117,8 +99,29 @@ async def _send_all(reactor: Any, args: argparse.Namespace) -> int:
     return 0
 
 
-def run(args: argparse.Namespace) -> int:
-    """Send, and say where each message went."""
+@declared("send")
+@click.argument("topic")
+@click.argument("bodies", metavar="[BODY]...", nargs=-1)
+@click.option("--file", metavar="PATH", help="One message: the contents of this file.")
+@click.option("--tags", metavar="TAG", help="The message's tag, by which consumers filter.")
+@click.option("--keys", metavar="KEYS", help="Keys for queries, separated by blanks.")
+@click.option("--property", metavar="NAME=VALUE", multiple=True, help="May be repeated.")
+@click.option("--delay-level", type=int, metavar="N", help="Deliver later: 1 is 1 s, 2 is 5 s ... 18 is 2 h.")
+@click.option("--count", type=int, default=1, metavar="N", help="Send everything N times (default 1).")
+@click.option("--queue", type=int, metavar="ID", help="Only to queues of this number.")
+@click.option("--group", default="rocketha_send", metavar="NAME", help="The producer group (default rocketha_send).")
+@click.option("--batch", is_flag=True, help="As one batch: all stored or none, in one queue.")
+@click.option("--oneway", is_flag=True, help="Without waiting for an answer.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only what went wrong.")
+@options.TIMEOUT
+@options.NAMESRV
+@options.connection
+def command(args: Given) -> int:
+    """Send messages to TOPIC, one for each BODY; without any, one for each line of standard input.
+
+    A line is printed for each: the result, the message's id, its queue and offset.
+    """
+    only_one(args, ("--batch", "--oneway"))
     if args.count < 1:
         raise ConfigError(f"--count {args.count}: 1 or more is wanted")
     if args.batch and args.queue is not None:

@@ -10,7 +10,6 @@ Exit status: 0 nothing was violated, 1 something was, 2 wrong usage.
 
 from __future__ import annotations
 
-import argparse
 import concurrent.futures
 import functools
 import gc
@@ -20,8 +19,12 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
+import click
 from twisted.logger import globalLogBeginner
 
+from rocketha.admin.commands import Given, only_one
+from rocketha.admin.commands import command as declared
+from rocketha.errors import ConfigError
 from rocketha.simulation import faults
 from rocketha.simulation.run import Outcome
 from rocketha.simulation.scenarios import SCENARIOS, outcome
@@ -31,54 +34,50 @@ TRACE_LINES = 20_000
 FAILURES_SHOWN = 5
 PROGRESS_S = 10.0
 
-FINE, VIOLATED, USAGE = 0, 1, 2
+FINE, VIOLATED = 0, 1
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.description = "Simulate a cluster with faults from a seed, and check what must hold."
-    parser.add_argument("scenario", choices=sorted(SCENARIOS), help="what runs: %(choices)s")
-    seeds = parser.add_mutually_exclusive_group()
-    seeds.add_argument("--seed", type=int, help="one seed, in detail (default: a fresh one, printed)")
-    seeds.add_argument("--seeds", metavar="N..M", help="all seeds from N to M")
-    parser.add_argument(
-        "--seconds", type=float, default=SECONDS, help="simulated seconds of one run (default %(default)g)"
-    )
-    parser.add_argument(
-        "--faults",
-        metavar="LIST",
-        help=f"kinds of fault to draw from, separated by commas, or none (default all: {', '.join(faults.ALL_KINDS)})",
-    )
-    parser.add_argument("--trace", action="store_true", help="print what happened (with --seed)")
-    parser.add_argument("--trace-lines", type=int, default=TRACE_LINES, help="newest lines kept (default %(default)s)")
-    parser.add_argument("--jobs", type=int, default=1, help="processes that share the seeds (default %(default)s)")
-    parser.add_argument("--keep-going", action="store_true", help="with --seeds: show every failure, not the first 5")
+@declared("simulate")
+@click.argument("scenario", type=click.Choice(sorted(SCENARIOS)), metavar="SCENARIO")
+@click.option("--seed", type=int, metavar="N", help="One seed, in detail (default: a fresh one, printed).")
+@click.option("--seeds", metavar="N..M", help="All seeds from N to M.")
+@click.option(
+    "--seconds", type=float, default=SECONDS, metavar="S", help=f"Simulated seconds of one run (default {SECONDS:g})."
+)
+@click.option(
+    "--faults",
+    metavar="LIST",
+    help=f"Kinds of fault to draw from, separated by commas, or none (default all: {', '.join(faults.ALL_KINDS)}).",
+)
+@click.option("--trace", is_flag=True, help="Print what happened (with --seed).")
+@click.option(
+    "--trace-lines", type=int, default=TRACE_LINES, metavar="N", help=f"Newest lines kept (default {TRACE_LINES})."
+)
+@click.option("--jobs", type=int, default=1, metavar="N", help="Processes that share the seeds (default 1).")
+@click.option("--keep-going", is_flag=True, help="With --seeds: show every failure, not the first 5.")
+def command(args: Given) -> int:
+    """Simulate a cluster with faults from a seed, and check what must hold.
 
-
-def run(args: argparse.Namespace) -> int:
-    """Run the command; see the module for the exit status."""
+    SCENARIO is what runs: raft, controller, cluster or dledger.  Exit code 1 says that something was violated.
+    """
+    only_one(args, ("--seed", "--seeds"))
     kinds = faults.ALL_KINDS if args.faults is None else tuple(filter(None, args.faults.split(",")))
     kinds = () if kinds == ("none",) else kinds
     unknown = sorted(set(kinds) - set(faults.ALL_KINDS))
     if unknown:
-        return _usage(f"no such fault: {', '.join(unknown)} (there are {', '.join(faults.ALL_KINDS)})")
+        raise ConfigError(f"no such fault: {', '.join(unknown)} (there are {', '.join(faults.ALL_KINDS)})")
     if args.jobs < 1 or args.seconds <= 0:
-        return _usage("--jobs and --seconds want a positive number")
+        raise ConfigError("--jobs and --seconds want a positive number")
     if args.seeds is None:
         seed = secrets.randbelow(1 << 32) if args.seed is None else args.seed
         return _one(args, seed, kinds)
     first, _, last = args.seeds.partition("..")
     if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
-        return _usage("--seeds wants two numbers, as 1..1000")
+        raise ConfigError("--seeds wants two numbers, as 1..1000")
     return _many(args, range(int(first), int(last) + 1), kinds)
 
 
-def _usage(problem: str) -> int:
-    print(f"rocketha simulate: {problem}", file=sys.stderr)
-    return USAGE
-
-
-def _replay(args: argparse.Namespace, seed: int) -> str:
+def _replay(args: Given, seed: int) -> str:
     chosen = f" --faults {args.faults}" if args.faults is not None else ""
     seconds = "" if args.seconds == SECONDS else f" --seconds {args.seconds:g}"
     return f"rocketha simulate {args.scenario} --seed {seed}{seconds}{chosen} --trace"
@@ -102,7 +101,7 @@ def _prepare() -> None:
     gc.freeze()  # each run ends with a collection: it need not look through every module again
 
 
-def _one(args: argparse.Namespace, seed: int, kinds: Sequence[str]) -> int:
+def _one(args: Given, seed: int, kinds: Sequence[str]) -> int:
     print(f"{args.scenario}: seed {seed}, {args.seconds:g} simulated seconds", flush=True)
     _prepare()
     came = outcome(args.scenario, seed, args.seconds, tuple(kinds), args.trace_lines if args.trace else 0)
@@ -111,7 +110,7 @@ def _one(args: argparse.Namespace, seed: int, kinds: Sequence[str]) -> int:
     return VIOLATED if came.violations else FINE
 
 
-def _outcomes(args: argparse.Namespace, seeds: Sequence[int], kinds: Sequence[str]) -> Iterator[Outcome]:
+def _outcomes(args: Given, seeds: Sequence[int], kinds: Sequence[str]) -> Iterator[Outcome]:
     play = functools.partial(_play, args.scenario, args.seconds, tuple(kinds))
     if args.jobs == 1:
         yield from map(play, seeds)
@@ -125,7 +124,7 @@ def _play(scenario: str, seconds: float, kinds: tuple[str, ...], seed: int) -> O
     return outcome(scenario, seed, seconds, kinds)
 
 
-def _many(args: argparse.Namespace, seeds: Sequence[int], kinds: Sequence[str]) -> int:
+def _many(args: Given, seeds: Sequence[int], kinds: Sequence[str]) -> int:
     began = said = time.monotonic()
     failed: list[int] = []
     counts: dict[str, int] = {}

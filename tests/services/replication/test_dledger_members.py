@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 from functools import partial
@@ -24,6 +23,7 @@ from rocketha.wire import dledger_values as values
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.dledger_values import CODES, EXCHANGES, VoteResult
 from rocketha.wire.dledger_values import DLedgerResponseCode as Code
+from tests.admin.parsing import parsed
 from tests.services.dledger_case import RAFT_PORT, DLedgerCase
 
 
@@ -67,11 +67,10 @@ class MembersCase(DLedgerCase):
 
     def command(self, *words: str) -> str:
         """What ``rocketha dledger`` prints."""
-        parser, out = argparse.ArgumentParser(), io.StringIO()
-        dledger.add_arguments(parser)
-        given = parser.parse_args(["-g", "g", "-p", "n0-a:1", *words])
+        action, given = parsed(dledger.command, "-g", "g", "-p", "n0-a:1", *words)
+        out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            self.assertEqual(self.do(dledger._do(self.ledger, self.clock, given)), 0)
+            self.assertEqual(self.do(action(dledger.Group(self.ledger, self.clock), given)), 0)
         return out.getvalue()
 
     def do(self, coroutine: object) -> object:
@@ -134,7 +133,8 @@ class MembersTests(MembersCase):
         self.assertEqual(self.members(self.master()), ({"n0", "n1", "n2"}, {"n3"}))
         status = io.StringIO()
         with contextlib.redirect_stdout(status):
-            self.assertEqual(self.do(dledger._status(self.ledger)), 0)
+            action, given = parsed(dledger.command, "-g", "g", "-p", "n0-a:1", "status")
+            self.assertEqual(self.do(action(dledger.Group(self.ledger, self.clock), given)), 0)
         self.assertIn(f"n3  {self.at(new)}", status.getvalue())
 
     def test_a_learner(self) -> None:

@@ -1,0 +1,163 @@
+"""What every subcommand is built from: :class:`Command`, which does something, and :class:`Actions`, which has actions.
+
+What it must not know: any subcommand.  A command's function gets one object with all parameters as attributes
+(:data:`Given`) and returns an exit code; its docstring is the help.  Options may stand anywhere: those of an
+:class:`Actions` are accepted before and behind the action's name, since every action has them, too.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import click
+
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+"""Exit codes of every command."""
+
+EXIT_CODES = (
+    f"Exit codes: {DONE} done, {FAILED} it failed or nobody answered, {USAGE} wrong usage, "
+    f"{INTERRUPTED} stopped by Ctrl-C."
+)
+
+Given = SimpleNamespace
+"""The parameters of a command, by their names."""
+
+CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
+
+
+class Common(click.Option):
+    """An option that many commands have: in the help it stands behind the command's own."""
+
+
+class _InTwoSections(click.Command):
+    """The help shows a command's own options first."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Options, then common options."""
+        own: list[tuple[str, str]] = []
+        common: list[tuple[str, str]] = []
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None and isinstance(param, click.Option):
+                (common if isinstance(param, Common) else own).append(record)
+        for title, records in (("Options", own), ("Common options", common)):
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class Command(_InTwoSections):
+    """Calls its function with one :data:`Given`."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """What the function returns: an exit code."""
+        assert self.callback is not None
+        return ctx.invoke(self.callback, Given(**ctx.params))
+
+
+class Suggesting(click.Group):
+    """Says which name may have been meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first word names.
+
+        :raises click.UsageError: there is none.
+        """
+        names = self.list_commands(ctx)
+        if args[0] not in names and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches  # here, because --help is to be quick
+
+            likely = get_close_matches(args[0], names)
+            meant = f" Did you mean {' or '.join(likely)}?" if likely else f" There are {', '.join(names)}."
+            raise click.UsageError(f"No such {self.subcommand_metavar_name} {args[0]!r}.{meant}", ctx)
+        return super().resolve_command(ctx, args)
+
+    subcommand_metavar_name = "command"
+
+
+class Actions(_InTwoSections, Suggesting):
+    """A subcommand with actions.  Its options are each action's, too."""
+
+    command_class = Command
+    subcommand_metavar_name = "action"
+
+    def __init__(self, name: str | None = None, **attrs: Any) -> None:
+        super().__init__(name, **{"subcommand_metavar": "ACTION ...", **attrs})
+        self.callback = None  # its docstring was the help
+        self._shared = self.params
+        self.params = [copy.copy(each) for each in self._shared]
+        for each in self.params:
+            each.required = False  # whether it is there is looked at when the action is known
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Add an action."""
+        cmd.params += self._shared
+        cmd.context_settings = CONTEXT
+        super().add_command(cmd, name)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """What stands before the action is moved behind it, where it is parsed."""
+        rest = self.make_parser(ctx).parse_args(list(args))[1]
+        if rest:
+            before = args[: len(args) - len(rest)]
+            args = [rest[0], *(each for each in before if each != "--"), *rest[1:]]
+        left = super().parse_args(ctx, args)
+        if not rest and not ctx.resilient_parsing:
+            raise click.UsageError("Missing action.", ctx)
+        return left
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Actions first: they are what is looked for."""
+        self.format_commands(ctx, formatter)
+        super().format_options(ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each with the first sentence of its help."""
+        names = self.list_commands(ctx)
+        width = formatter.width - 6 - max(map(len, names))
+        with formatter.section("Actions"):
+            formatter.write_dl([(name, self.commands[name].get_short_help_str(width)) for name in names])
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which they were declared."""
+        return list(self.commands)
+
+
+def command(name: str, **attrs: Any) -> Callable[[Callable[[Given], int]], click.Command]:
+    """A decorator: the function becomes a subcommand."""
+    return click.command(name, cls=Command, context_settings=CONTEXT, **attrs)
+
+
+def actions(name: str) -> Callable[[Callable[..., Any]], Actions]:
+    """A decorator: the function's options and docstring become those of a subcommand with actions."""
+    return click.command(name, cls=Actions, context_settings=CONTEXT)
+
+
+def only_one(given: Given, names: Iterable[str]) -> None:
+    """Of options that exclude each other at most one may be given.
+
+    :param names: as the options have them: ``--oneway``.
+    :raises click.UsageError: two are.
+    """
+    found = [name for name in names if getattr(given, name.lstrip("-").replace("-", "_"))]
+    if len(found) > 1:
+        raise click.UsageError(f"{' and '.join(found)} exclude each other.", click.get_current_context())
+
+
+def confirm(given: Given, what: str) -> None:
+    """Ask whether something that cannot be undone shall be done; ``--yes`` answers beforehand.
+
+    :param what: the question, without its mark.
+    :raises click.Abort: no.
+    :raises click.UsageError: nobody can be asked.
+    """
+    if given.yes:
+        return
+    if not click.get_text_stream("stdin").isatty():
+        raise click.UsageError(f"{what}? Without a terminal --yes must be given.", click.get_current_context())
+    click.confirm(f"{what}?", abort=True, err=True)
