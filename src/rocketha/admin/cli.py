@@ -24,13 +24,18 @@ from rocketha.errors import ConfigError, RockethaError
 SUBCOMMANDS = {
     "send": "send messages",
     "receive": "print messages as they come",
+    "cluster": "see every process of a cluster: status",
+    "doctor": "say what is wrong with a cluster, why, and what to do next",
+    "bundle": "collect all that helps to help into one archive, without secrets",
+    "log-level": "show or change what a running process logs",
     "clients": "list who is connected to the brokers, what for, and what was refused",
     "controller": "see and manage the controllers: status, why, transfer, members, add, remove",
     "dledger": "see who leads a group in DLedger mode, and hand its leadership over",
     "plan": "reckon what a group in DLedger mode may take in, by its network",
     "pki": "make, renew and show the certificates of a cluster",
     "keys": "print the configuration keys, or those with a word in them",
-    "check": "tell whether a broker's configuration would start, and which plug-ins there are",
+    "config": "tell whether a configuration would start, and what it amounts to: check",
+    "check": "the same as config check, of a broker",
     "requests": "print which requests a broker serves in which role",
     "formats": "print the layout of every wire and disk format",
     "export": "copy a broker's store, checked, for other programs; again for what came since",
@@ -39,6 +44,9 @@ SUBCOMMANDS = {
     "fuzz": "attack a format's reader, a port or a file with valid, cut, mutated and hostile values",
     "completion": "print the script that makes a shell complete commands and options",
 }
+
+MODULES = {"cluster": "cluster_status", "log-level": "log_level"}
+"""Of subcommands whose module has another name."""
 
 PROGRAM = "rocketha"
 COMPLETION = "_ROCKETHA_COMPLETE"
@@ -56,7 +64,7 @@ class _Root(Suggesting):
         """The one of that name, imported now."""
         if cmd_name not in SUBCOMMANDS:
             return None
-        found: click.Command = importlib.import_module(f"rocketha.admin.{cmd_name}").command
+        found: click.Command = importlib.import_module(f"rocketha.admin.{MODULES.get(cmd_name, cmd_name)}").command
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

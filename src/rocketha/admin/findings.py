@@ -240,7 +240,11 @@ KINDS: Mapping[str, Kind] = _kinds(
         "a server does not answer this command's questions",
         ("ask as an operator: --tls FILE, --credentials FILE (docs/identities.rst, docs/access.rst)",),
     ),
-    Kind("cluster.empty", "nothing was found", ("give the nameservers: -n HOST:PORT", "give a broker: -b HOST:PORT")),
+    Kind(
+        "cluster.empty",
+        "there is nobody to be judged",
+        ("give the nameservers: -n HOST:PORT", "give a broker: -b HOST:PORT", "see that brokers run"),
+    ),
 )
 """By name, the most urgent first."""
 
@@ -263,6 +267,9 @@ def _finding(kind: str, subject: str, cause: str, *evidence: str) -> Finding:
 def _empty(picture: Picture, limits: Limits) -> Iterator[Finding]:
     if not any(True for _ in picture.processes):
         yield _finding("cluster.empty", "the cluster", "no nameserver, controller or broker was given, or is known")
+    elif not picture.brokers and any(not each.process.problem for each in picture.nameservers):
+        empty = [f"{each.process.name} has no broker" for each in picture.nameservers if not each.process.problem]
+        yield _finding("cluster.empty", "the cluster", "no broker is registered", *empty)
 
 
 def _nameservers(picture: Picture, limits: Limits) -> Iterator[Finding]:

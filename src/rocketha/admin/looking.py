@@ -139,7 +139,7 @@ class Looker:
         try:
             await self._client.connect(address, TIMEOUT_S)
         except _FAILURES as problem:
-            return Process(kind=kind, address=address, problem=plain(problem))
+            return Process(kind=kind, address=address, problem=_words(problem, address))
         try:
             first = await self._ask(address, PrivateCode.CLIENTS)
             body = json_dialect.loads(first.command.body)
@@ -157,7 +157,7 @@ class Looker:
         except _MALFORMED as problem:
             return Process(kind=kind, address=address, reached=True, refused=f"{type(problem).__name__} {problem}")
         except _FAILURES as problem:
-            return Process(kind=kind, address=address, reached=True, problem=plain(problem))
+            return Process(kind=kind, address=address, reached=True, problem=_words(problem, address))
 
     async def _told(self, asked: Awaitable[_Timed], parse: Callable[[_Timed], T]) -> T | None:
         """What was answered, None where nothing was, or nothing of use."""
@@ -292,7 +292,7 @@ class Looker:
         try:
             found = await dledger.Ledger(self._client, member.group, member.members).look(member.id)
         except (*_FAILURES, *_MALFORMED) as problem:
-            return attrs.evolve(member, problem=plain(problem))
+            return attrs.evolve(member, problem=_words(problem, member.address))
         member = attrs.evolve(
             member, ours=not found.java, leader=found.leader, term=None if found.term < 0 else found.term
         )
@@ -318,6 +318,11 @@ class Looker:
 async def _all(asked: Iterable[Coroutine[Deferred[Any], Any, Any]]) -> list[Any]:
     """Their results, of all that are under way at once."""
     return list(await gatherResults([Deferred.fromCoroutine(each) for each in asked], consumeErrors=True))
+
+
+def _words(problem: Exception, address: str) -> str:
+    """Why there is no answer, without the address that is told anyway."""
+    return plain(problem).removeprefix(f"{address}: ")
 
 
 def _number(found: Mapping[str, Any], name: str) -> int | None:
