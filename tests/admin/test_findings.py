@@ -346,6 +346,14 @@ class JudgeTests(unittest.TestCase):
         caught_up = Group(name="G", queues=queues((9, 9, 9, None)))
         self.assertEqual(self.kinds(consuming(caught_up, idle)), set())
 
+    def test_clients_of_a_java_broker(self) -> None:
+        """It does not know when they asked: nobody is called deaf."""
+        silent = attrs.evolve(CLIENT, pulled_s=None, pulls_told=False)
+        group = Group(name="G", queues=queues((9, 1, 1, 0)))
+        self.assertEqual(self.kinds(consuming(group, silent)), set())
+        stuck = Group(name="G", queues=queues((9, 1, 1, 1)), looked_s=6.0)
+        self.assertEqual(self.kinds(consuming(stuck, silent)), {"group.stuck"})
+
     def test_a_group_that_gets_on(self) -> None:
         """In one of its queues: it is slow, not stuck."""
         slow = Group(name="G", queues=queues((9, 2, 9, 1), (9, 1, 9, 1)), looked_s=6.0)

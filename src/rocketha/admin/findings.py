@@ -641,12 +641,12 @@ def _consumers(picture: Picture, limits: Limits) -> Iterator[Finding]:
                 )
             elif group.lag >= limits.lag_messages:
                 who = f"{len(online)} consumers are connected" if online else "no consumer is connected"
-                yield _finding("group.lag", subject, behind, who if broker.process.ours else "")
+                yield _finding("group.lag", subject, behind, who)
 
 
 def _is_deaf(connection: Connection, limits: Limits) -> bool:
     asked_s = connection.open_s if connection.pulled_s is None else connection.pulled_s
-    return asked_s >= limits.deaf_s
+    return connection.pulls_told and asked_s >= limits.deaf_s
 
 
 def _spare(group: Group, online: list[Connection]) -> bool:

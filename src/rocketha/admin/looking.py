@@ -24,7 +24,6 @@ from twisted.internet.task import deferLater
 import rocketha
 from rocketha.admin import dledger
 from rocketha.admin.client import NETWORK_ERRORS, RequestFailed, plain
-from rocketha.admin.clients import release
 from rocketha.admin.picture import (
     FENCED,
     MASTER,
@@ -54,6 +53,9 @@ from rocketha.wire.remoting import Command
 TIMEOUT_S = 3.0
 PAGES_MAX = 64
 """Of one server's connections: some 60 MiB."""
+
+GROUPS_MAX = 100
+"""That lag at a Java broker, of which the clients are looked up."""
 
 _FAILURES = (RockethaError, *NETWORK_ERRORS)
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError)
@@ -135,7 +137,7 @@ class Looker:
         return _Timed(answer, sent_ms, self._wall_ms())
 
     async def _process(self, kind: str, address: str) -> Process:
-        """What any of ours tells; of another whether it answers, and what release its frames name."""
+        """What any of ours tells; of another whether it answers."""
         try:
             await self._client.connect(address, TIMEOUT_S)
         except _FAILURES as problem:
@@ -177,7 +179,7 @@ class Looker:
             sets = _registered(json_dialect.loads(answer.command.body))
         except (*_FAILURES, *_MALFORMED) as problem:
             return Nameserver(process=attrs.evolve(process, refused=process.refused or plain(problem)))
-        return Nameserver(process=_released(process, answer.command), sets=sets)
+        return Nameserver(process=process, sets=sets)
 
     # -- controllers
 
@@ -199,7 +201,6 @@ class Looker:
         )
         try:
             answer = await self._ask(address, RequestCode.CONTROLLER_GET_METADATA_INFO)
-            process = _released(process, answer.command)
             found = _controller(process, answer.command.fields, status or {})
         except (*_FAILURES, *_MALFORMED) as problem:
             return Controller(process=attrs.evolve(process, refused=process.refused or plain(problem)))
@@ -218,7 +219,6 @@ class Looker:
         try:
             answer = await self._ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
             facts = json_dialect.loads(answer.command.body)["table"]
-            process = _released(process, answer.command)
             broker = _runtime(process, answer, facts)
         except (*_FAILURES, *_MALFORMED) as problem:
             return Broker(process=attrs.evolve(process, refused=process.refused or plain(problem)))
@@ -240,7 +240,24 @@ class Looker:
             broker = attrs.evolve(broker, epoch=epoch)
         if config is not None and config.get("enableDLegerCommitLog") == "true":
             broker = attrs.evolve(broker, ledger=await self._ledger_of(config))
-        return broker if broker.role != MASTER else attrs.evolve(broker, groups=await self._groups(address))
+        if broker.role != MASTER:
+            return broker
+        broker = attrs.evolve(broker, groups=await self._groups(address))
+        return await self._with_consumers(broker) if broker.process.ours is False else broker
+
+    async def _with_consumers(self, broker: Broker) -> Broker:
+        """A broker of Java's with the clients of the groups that lag: it is asked for each group."""
+        code, lagging = RequestCode.GET_CONSUMER_CONNECTION_LIST, [each.name for each in broker.groups if each.lag]
+        asked = [
+            self._told(
+                self._ask(broker.address, code, {"consumerGroup": name}),
+                lambda told: json_dialect.loads(told.command.body),
+            )
+            for name in lagging[:GROUPS_MAX]
+        ]
+        found = zip(lagging, await _all(asked), strict=False)
+        rows = [each for name, body in found for each in _consumers(name, body or {})]
+        return attrs.evolve(broker, process=attrs.evolve(broker.process, connections=tuple(rows)))
 
     async def _groups(self, address: str) -> tuple[Group, ...]:
         asked = self._ask(address, RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
@@ -330,11 +347,6 @@ def _number(found: Mapping[str, Any], name: str) -> int | None:
     return None if value in (None, "") else int(value)
 
 
-def _released(process: Process, answer: Command) -> Process:
-    """With the release that a frame names, where the process does not say its own."""
-    return process if process.version else attrs.evolve(process, version=release(answer.version))
-
-
 def _process(
     kind: str, address: str, first: _Timed, body: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
 ) -> Process:
@@ -367,6 +379,14 @@ def _connection(row: Mapping[str, Any]) -> Connection:
         pulled_s=None if pulled is None else float(pulled),
         brokers=tuple(map(str, row.get("brokers") or ())),
     )
+
+
+def _consumers(group: str, body: Mapping[str, Any]) -> Iterable[Connection]:
+    """203 of a Java broker, which does not know when somebody asked for messages."""
+    if body.get("messageModel") == "CLUSTERING":
+        for row in body.get("connectionSet") or ():
+            clients = (str(row.get("clientId", "")),)
+            yield Connection(address=str(row.get("clientAddr", "")), clients=clients, groups=(group,), pulls_told=False)
 
 
 def _refusal(row: Mapping[str, Any]) -> Refusal:

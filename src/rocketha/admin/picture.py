@@ -38,6 +38,7 @@ class Connection:
 
     :ivar groups: that it consumes for, each client getting a share of the messages.
     :ivar pulled_s: when it last asked for messages; None: it never did.
+    :ivar pulls_told: whether its server knows that: Java's do not.
     :ivar brokers: that registered by it: ``cluster/name host:port``.
     """
 
@@ -46,6 +47,7 @@ class Connection:
     clients: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     pulled_s: float | None = None
+    pulls_told: bool = True
     brokers: tuple[str, ...] = ()
 
 
