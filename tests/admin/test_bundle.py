@@ -62,6 +62,10 @@ class BundleTests(DoctorCase):
 
     def collected(self, *directories: str) -> dict[str, str]:
         """What would be packed."""
+        return dict(self.raw(*directories).redacted())
+
+    def raw(self, *directories: str) -> bundle_contents.Collected:
+        """The same with its secrets."""
         process = self.client_host.process
         assert process is not None
         reactor = process.reactor
@@ -81,7 +85,8 @@ class BundleTests(DoctorCase):
         connected: Any = Connected()
         waiting: Deferred[Any] = Deferred.fromCoroutine(bundle.collect(connected, args))
         self.world.scheduler.flush()
-        return dict(self.await_(waiting, 60.0).redacted())
+        found: bundle_contents.Collected = self.await_(waiting, 60.0)
+        return found
 
     def leak(self, master: Host) -> None:
         """Peers say secrets, too: a client's id, and what was refused."""
@@ -92,9 +97,11 @@ class BundleTests(DoctorCase):
     def test_no_secret_is_in_it(self) -> None:
         """Planted in files, logs, tables, and in what processes tell; what they stand beside is there."""
         self.leak(self.whole_cluster())
-        files = self.collected(str(self.here))
+        raw = self.raw(str(self.here))
+        files, before = dict(raw.redacted()), "\n".join(raw.files.values())
         whole = "\n".join(f"{name}\n{text}" for name, text in files.items())
         for secret in SECRETS:
+            self.assertIn(secret, before)
             self.assertNotIn(secret, whole)
         for absent in ("commitlog", "server.key", "plain_acl", "link.log", "binary.log", "customers"):
             self.assertNotIn(absent, "\n".join(files) if absent != "customers" else whole)
