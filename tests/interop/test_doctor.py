@@ -58,7 +58,8 @@ class DoctorOfJava(SwitchingCase):
         (javas,) = (each for each in found["brokers"] if each["process"]["ours"] is False)
         self.assertEqual(javas["process"]["version"], "5.5.0")
         self.assertLess(abs(javas["process"]["clock_ahead_ms"]), javas["process"]["clock_doubt_ms"] + 100)
-        self.assertEqual(javas["epoch"], state.master_epoch)
+        known = (state.master_epoch,) if javas["role"] == "MASTER" else (state.master_epoch, None)
+        self.assertIn(javas["epoch"], known)  # a slave without messages has no epochs either
         self.assertIsNotNone(javas["log_end"])
 
     def test_2_nothing_is_wrong(self) -> None:
