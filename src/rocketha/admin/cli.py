@@ -28,6 +28,11 @@ SUBCOMMANDS = {
     "doctor": "say what is wrong with a cluster, why, and what to do next",
     "bundle": "collect all that helps to help into one archive, without secrets",
     "log-level": "show or change what a running process logs",
+    "topic": "see, make, change and delete topics",
+    "group": "see, make and delete consumer groups, how far they are, and move them",
+    "route": "show where clients of a topic send to and read from",
+    "message": "look up messages, follow what became of them, and watch a topic",
+    "broker": "see the brokers, take a set or a replica out of service",
     "clients": "list who is connected to the brokers, what for, and what was refused",
     "controller": "see and manage the controllers: status, why, transfer, members, add, remove",
     "dledger": "see who leads a group in DLedger mode, and hand its leadership over",
@@ -42,6 +47,7 @@ SUBCOMMANDS = {
     "pyfiles": "write a zip for spark-submit --py-files, for clusters without rocketha",
     "simulate": "run a cluster with faults in simulated time, from a seed, and check what must hold",
     "fuzz": "attack a format's reader, a port or a file with valid, cut, mutated and hostile values",
+    "help": "print the help of a command or of an action",
     "completion": "print the script that makes a shell complete commands and options",
 }
 

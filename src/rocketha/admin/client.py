@@ -187,7 +187,7 @@ class Client:
 
         :raises NoRoute: no nameserver can be reached.
         """
-        connection: RemotingProtocol = await self._try_nameservers(self._connections.connect)
+        connection: RemotingProtocol = await self.try_nameservers(self._connections.connect)
         return connection.local_host
 
     async def request(
@@ -224,7 +224,7 @@ class Client:
         if known is not None and not fresh and self.reactor.seconds() - known[0] < ROUTE_AGE_MAX_S:
             return known[1]
         fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
-        answer: Command = await self._try_nameservers(
+        answer: Command = await self.try_nameservers(
             lambda address: self.request(address, RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
         )
         route = parse_route(topic, answer.body)
@@ -237,7 +237,7 @@ class Client:
         :raises NoRoute: no nameserver answers.
         :raises RemoteProtocolError: the answer is not what a nameserver writes.
         """
-        answer: Command = await self._try_nameservers(
+        answer: Command = await self.try_nameservers(
             lambda address: self.request(address, RequestCode.GET_BROKER_CLUSTER_INFO)
         )
         value = json_dialect.loads(answer.body)
@@ -250,7 +250,7 @@ class Client:
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise RemoteProtocolError(f"the list of brokers: {type(problem).__name__} {problem}") from None
 
-    async def _try_nameservers(self, ask: Callable[[str], Awaitable[Any]]) -> Any:
+    async def try_nameservers(self, ask: Callable[[str], Awaitable[Any]]) -> Any:
         """What ``ask(address)`` gives for the present nameserver, or, while the network fails, for the next."""
         problems = []
         for _attempt in self._nameservers:
@@ -261,6 +261,11 @@ class Client:
                 problems.append(plain(problem))
                 self._chosen = (self._chosen + 1) % len(self._nameservers)
         raise NoRoute("no nameserver answers: " + "; ".join(problems))
+
+    @property
+    def nameservers(self) -> Sequence[str]:
+        """All of them."""
+        return tuple(self._nameservers)
 
     def close(self) -> None:
         """End all connections."""

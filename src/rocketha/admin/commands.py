@@ -8,6 +8,7 @@ What it must not know: any subcommand.  A command's function gets one object wit
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
@@ -146,7 +147,7 @@ def only_one(given: Given, names: Iterable[str]) -> None:
     """
     found = [name for name in names if getattr(given, name.lstrip("-").replace("-", "_"))]
     if len(found) > 1:
-        raise click.UsageError(f"{' and '.join(found)} exclude each other.", click.get_current_context())
+        raise click.UsageError(f"{' and '.join(found)} exclude each other.", click.get_current_context(silent=True))
 
 
 def confirm(given: Given, what: str) -> None:
@@ -158,6 +159,7 @@ def confirm(given: Given, what: str) -> None:
     """
     if given.yes:
         return
-    if not click.get_text_stream("stdin").isatty():
-        raise click.UsageError(f"{what}? Without a terminal --yes must be given.", click.get_current_context())
+    if not sys.stdin.isatty():
+        here = click.get_current_context(silent=True)
+        raise click.UsageError(f"{what}? Without a terminal --yes must be given.", here)
     click.confirm(f"{what}?", abort=True, err=True)

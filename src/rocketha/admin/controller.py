@@ -44,13 +44,18 @@ class Controllers:
         self._client.close()
 
     async def ask(
-        self, address: str, code: int, fields: Mapping[str, str] | None = None, timeout_s: float = 5.0
+        self,
+        address: str,
+        code: int,
+        fields: Mapping[str, str] | None = None,
+        timeout_s: float = 5.0,
+        body: bytes = b"",
     ) -> Command:
         """One request.
 
         :raises RequestFailed: it is refused.
         """
-        answer = await self._client.request(address, code, fields, timeout_s=timeout_s)
+        answer = await self._client.request(address, code, fields, body, timeout_s)
         if answer.code != 0:
             raise RequestFailed(answer.code, answer.remark, address)
         return answer
@@ -76,7 +81,9 @@ class Controllers:
             found[node] = address
         return found
 
-    async def ask_leader(self, code: int, fields: Mapping[str, str] | None = None, timeout_s: float = 5.0) -> Command:
+    async def ask_leader(
+        self, code: int, fields: Mapping[str, str] | None = None, timeout_s: float = 5.0, body: bytes = b""
+    ) -> Command:
         """One request to whoever leads; asked again for a while where nobody does.
 
         :raises RequestFailed: it is refused, or nobody leads.
@@ -86,7 +93,7 @@ class Controllers:
             leader = (await self.metadata()).fields.get("controllerLeaderAddress")
             if leader:
                 try:
-                    return await self.ask(leader, code, fields, timeout_s)
+                    return await self.ask(leader, code, fields, timeout_s, body)
                 except RequestFailed as problem:
                     if problem.code != ResponseCode.CONTROLLER_NOT_LEADER:
                         raise

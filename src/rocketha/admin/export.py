@@ -13,10 +13,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 
+from rocketha.admin import options, output
 from rocketha.admin.commands import DONE, INTERRUPTED, Given
 from rocketha.admin.commands import command as declared
 from rocketha.errors import ConfigError
@@ -66,6 +67,7 @@ def _number(text: str) -> int:
 )
 @click.option("--corrupt-too", is_flag=True, help="Export records that do not match their CRC, too, instead of ending.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
+@options.JSON
 def command(args: Given) -> int:
     """Copy a broker's store, checked, for other programs; again for what came since.
 
@@ -98,7 +100,8 @@ def command(args: Given) -> int:
     finally:
         bar.end()
     assert exporter.manifest is not None
-    print(_said(exporter.manifest, time.monotonic() - began_s))
+    made, took_s = exporter.manifest, time.monotonic() - began_s
+    output.say(args, _said(made, took_s), **_counts(made), seconds=round(took_s, 1))
     return DONE
 
 
@@ -110,8 +113,20 @@ def _now_ms() -> int:
     return int(time.monotonic() * 1000)
 
 
+def _counts(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "replica": manifest.replica,
+        "messages": manifest.messages,
+        "files": len(manifest.segments),
+        "begin": manifest.begin,
+        "end": manifest.end,
+        "confirmed": manifest.confirmed,
+        "corrupt": sum(segment.corrupt for segment in manifest.segments),
+    }
+
+
 def _said(manifest: Manifest, seconds: float) -> str:
-    corrupt = sum(segment.corrupt for segment in manifest.segments)
+    corrupt = _counts(manifest)["corrupt"]
     return (
         f"{manifest.replica}: {manifest.messages} messages in {len(manifest.segments)} files, log {manifest.begin} to"
         f" {manifest.end}, confirmed to {manifest.confirmed}"

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import click
 
-from rocketha.admin.commands import Given
+from rocketha.admin import options, output
+from rocketha.admin.commands import DONE, FAILED, Given
 from rocketha.admin.commands import command as declared
 from rocketha.services.config.access import AccessConfig
 from rocketha.services.config.controller import ControllerConfig
@@ -46,19 +47,25 @@ RocketMQ without effect, and those that stop the start, are at the end; why: `di
 @declared("keys")
 @click.argument("word", default="")
 @click.option("--rst", metavar="FILE", help="Write the manual's page there instead.")
+@options.JSON
 def command(args: Given) -> int:
     """Print the configuration keys, or those with WORD in the name or the words."""
     if args.rst is not None:
         pathlib.Path(args.rst).write_text(page(), encoding="utf-8")
-        return 0
+        return DONE
     wanted = args.word.lower()
-    found = False
-    for title, file, section in SECTIONS:
-        for name, key in keys(section).items():
-            if wanted in f"{name} {key.doc}".lower():
-                found = True
-                print(f"{name} = {default(key)}    ({title.lower()}; {file})\n    {description(key)}")
-    return 0 if found else 1
+    found = [
+        {"name": name, "default": default(key), "section": title.lower(), "file": file, "description": description(key)}
+        for title, file, section in SECTIONS
+        for name, key in keys(section).items()
+        if wanted in f"{name} {key.doc}".lower()
+    ]
+    if args.json:
+        output.say_json(found)
+    else:
+        for each in found:
+            print("{name} = {default}    ({section}; {file})\n    {description}".format(**each))
+    return DONE if found else FAILED
 
 
 def keys(section: type[Section]) -> dict[str, Key]:

@@ -73,6 +73,11 @@ def connection(function: Any) -> Any:
     return tls(credentials(function))
 
 
+def cluster(function: Any) -> Any:
+    """What every command has that asks brokers by way of the nameservers (:mod:`rocketha.admin.cluster`)."""
+    return JSON(TIMEOUT(NAMESRV(connection(function))))
+
+
 def addresses(text: str, option: str) -> list[str]:
     """The addresses of an option; ``;`` separates them as in Java, and ``,`` because shells eat semicolons.
 

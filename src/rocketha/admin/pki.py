@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rocketha.access.identity import Identity, make
-from rocketha.admin import options
+from rocketha.admin import options, output
 from rocketha.admin.commands import DONE, FAILED, Given, actions
 from rocketha.errors import ConfigError
 from rocketha.services.tls.network import NOT_INSTALLED, installed
@@ -34,6 +34,7 @@ def _days(default: int) -> options.Decorated:
 
 
 @actions("pki")
+@options.JSON
 def command() -> None:
     """Make, renew and show the certificates of a cluster, from an authority in a folder."""
 
@@ -46,7 +47,7 @@ def init(args: Given) -> int:
     """Make an authority: keep its key away from the servers."""
     authority = _authority()
     authority.Authority.make(args.folder, args.name, _now(), args.days)
-    return _shown([authority.look(os.path.join(args.folder, "ca.crt"))])
+    return _shown(args, [authority.look(os.path.join(args.folder, "ca.crt"))])
 
 
 @command.command("issue")
@@ -72,7 +73,7 @@ def issue(args: Given) -> int:
     """Make a key, a certificate, and the tls.* keys that use them; NAME is that of the files."""
     made = _authority().Authority(args.folder)
     identities = [_identity(args.cluster, each) for each in args.identities]
-    return _shown([made.issue(args.name, args.host, identities, _now(), args.days)])
+    return _shown(args, [made.issue(args.name, args.host, identities, _now(), args.days)])
 
 
 @command.command("cluster")
@@ -92,7 +93,7 @@ def cluster(args: Given) -> int:
         kind.make(args.folder, "rocketha CA", now, CA_DAYS)
     made = kind(args.folder)
     parts = members(args.cluster, args.name, args.brokers, args.controllers)
-    return _shown([made.issue(name, args.host, parts[name], now, args.days) for name in parts])
+    return _shown(args, [made.issue(name, args.host, parts[name], now, args.days) for name in parts])
 
 
 @command.command("renew")
@@ -102,7 +103,7 @@ def cluster(args: Given) -> int:
 def renew(args: Given) -> int:
     """Make new ones with the same names, or only those of NAME; running servers take them."""
     made, now = _authority().Authority(args.folder), _now()
-    return _shown([made.renew(name, now, args.days) for name in args.names or made.names()])
+    return _shown(args, [made.renew(name, now, args.days) for name in args.names or made.names()])
 
 
 @command.command("show")
@@ -112,7 +113,7 @@ def show(args: Given) -> int:
     folder = os.path.isdir(args.path)
     paths = [os.path.join(args.path, each) for each in sorted(os.listdir(args.path))] if folder else [args.path]
     look = _authority().look
-    return _shown([look(path) for path in paths if not folder or path.endswith(".crt")])
+    return _shown(args, [look(path) for path in paths if not folder or path.endswith(".crt")])
 
 
 def _authority() -> Any:
@@ -128,12 +129,14 @@ def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
-def _shown(found: Iterable[Issued]) -> int:
+def _shown(args: Given, found: Sequence[Issued]) -> int:
     """What there is now."""
     now = _now()
-    said = [line for each in found for line in lines(each, now)]
-    print("\n".join(said))
-    return DONE if said else FAILED
+    if args.json:
+        output.say_json([_as_json(each) for each in found])
+    else:
+        print("\n".join(line for each in found for line in lines(each, now)))
+    return DONE if found else FAILED
 
 
 def members(cluster: str, broker: str, brokers: int, controllers: int) -> dict[str, list[Identity]]:
@@ -153,16 +156,33 @@ def _identity(cluster: str, text: str) -> Identity:
     return make(cluster, *words)
 
 
-def lines(issued: Issued, now: datetime.datetime) -> list[str]:
-    """One certificate, for a person."""
+def _as_json(issued: Issued) -> dict[str, Any]:
+    return {
+        "path": issued.path,
+        "subject": issued.subject,
+        "authority": issued.is_ca,
+        "who": [each.uri for each in issued.identities],
+        "hosts": list(issued.hosts),
+        "begins": issued.begins.isoformat(),
+        "ends": issued.ends.isoformat(),
+        "issuer": issued.issuer,
+        "serial": f"{issued.serial:x}",
+    }
+
+
+def _facts(issued: Issued, now: datetime.datetime) -> list[tuple[str, str]]:
     days = (issued.ends - now).days
     left = f"{days} days left" if issued.ends > now else "it has ended"
-    facts = [
+    return [
         *(("who", each.uri) for each in issued.identities),
         ("hosts", " ".join(issued.hosts)),
         ("valid", f"{issued.begins:%Y-%m-%d} to {issued.ends:%Y-%m-%d}, {left}"),
         ("issuer", "itself" if issued.issuer == issued.subject else issued.issuer),
         ("serial", f"{issued.serial:x}"),
     ]
+
+
+def lines(issued: Issued, now: datetime.datetime) -> list[str]:
+    """One certificate, for a person."""
     head = f"{issued.path}: {issued.subject}{' (authority)' if issued.is_ca else ''}"
-    return [head, *(f"  {name:7}{value}" for name, value in facts if value)]
+    return [head, *(f"  {name:7}{value}" for name, value in _facts(issued, now) if value)]

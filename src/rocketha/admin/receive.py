@@ -84,13 +84,13 @@ FORMATS = {"text": as_text, "json": as_json, "body": lambda message: message.bod
 class _Printer:
     """Prints, counts, and knows when it is enough."""
 
-    def __init__(self, reactor: Any, args: Given) -> None:
+    def __init__(self, reactor: Any, form: str, count: int | None, idle_s: float | None) -> None:
         self.enough: Deferred[None] = Deferred()
         self._reactor = reactor
-        self._format = FORMATS[args.format]
-        self._left = args.count
-        self._idle = args.idle
-        self._timer = None if args.idle is None else reactor.callLater(args.idle, self.stop)
+        self._format = FORMATS[form]
+        self._left = count
+        self._idle = idle_s
+        self._timer = None if idle_s is None else reactor.callLater(idle_s, self.stop)
 
     def deliver(self, message: Received) -> bool:
         """Print one message; False, and not printed, when there is enough already."""
@@ -136,14 +136,23 @@ class _Printer:
 @options.connection
 def command(args: Given) -> int:
     """Print the messages of TOPIC as they come, until Ctrl-C, --count or --idle."""
-    tags = tuple(part.strip() for part in args.tags.split("||") if part.strip() and part.strip() != "*")
-    subscription = Subscription(args.topic, args.group, tags, parse_start(args.start))
     if args.count is not None and args.count < 1:
         raise ConfigError(f"--count {args.count}: 1 or more is wanted")
+    return print_as_they_come(args, args.group, parse_start(args.start), args.format)
+
+
+def print_as_they_come(args: Given, group: str | None, start: str | int, form: str) -> int:
+    """Receive until there is enough, or until Ctrl-C.
+
+    :param args: with ``topic``, ``tags``, ``count``, ``idle`` and how to connect.
+    :param form: one of :data:`FORMATS`.
+    """
+    tags = tuple(part.strip() for part in args.tags.split("||") if part.strip() and part.strip() != "*")
+    subscription = Subscription(args.topic, group, tags, start)
 
     async def main(reactor: Any, interrupted: Interrupted) -> int:
         client = Client(dialer_of(reactor, args), options.addresses(args.namesrv, "--namesrv"), random.SystemRandom())
-        printer = _Printer(reactor, args)
+        printer = _Printer(reactor, form, args.count, args.idle)
         consumer = Consumer(client, subscription, printer.deliver)
 
         async def finish() -> None:
