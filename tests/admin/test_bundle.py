@@ -11,11 +11,15 @@ import tempfile
 from types import SimpleNamespace
 from typing import Any
 
+from twisted.internet import defer, reactor
 from twisted.internet.defer import Deferred
+from twisted.trial.unittest import TestCase
 
 from rocketha.admin import bundle, bundle_contents
 from rocketha.admin.looking import Looker
 from rocketha.errors import ConfigError
+from rocketha.observe.http import StatusFactory
+from rocketha.observe.metrics import Registry
 from rocketha.simulation.host import Host
 from rocketha.wire.codes import RequestCode
 from tests.admin.doctor_case import DoctorCase
@@ -171,3 +175,23 @@ class PackTests(DoctorCase):
         """Whatever a peer calls itself, nothing leaves the archive's directory."""
         self.assertEqual(bundle_contents._safe("../../etc/passwd"), "_.._etc_passwd")
         self.assertEqual(bundle_contents._safe(".."), "_")
+
+
+class StatusPortTests(TestCase):
+    """Metrics, over a real port."""
+
+    @defer.inlineCallbacks
+    def test_pages(self) -> Any:
+        """Of a port that answers; of one that does not, why."""
+        metrics = Registry()
+        metrics.ask("rocketha_words", "Words.", lambda: 3)
+        factory = StatusFactory(metrics, lambda: None, lambda: "its disk is full", reactor)
+        port = reactor.listenTCP(0, factory, interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.addCleanup(port.stopListening)
+        here, nowhere = f"127.0.0.1:{port.getHost().port}", "127.0.0.1:1"
+        found = bundle_contents.Collected()
+        yield Deferred.fromCoroutine(bundle_contents.of_status_ports(reactor, [here, nowhere], found))
+        place = here.replace(":", "_")
+        self.assertIn("rocketha_words 3", found.files[f"status-ports/{place}/metrics.txt"])
+        self.assertEqual(found.files[f"status-ports/{place}/readyz.txt"], "its disk is full\n")
+        self.assertIn("status-ports/127.0.0.1_1/metrics.failed", found.files)

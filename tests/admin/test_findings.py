@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import pathlib
+import re
 import unittest
 from typing import Any
 
 import attrs
+import click
 
-from rocketha.admin import doctor_page, status_page
+from rocketha.admin import cli, doctor_page, status_page
 from rocketha.admin.findings import KINDS, Finding, Limits, judge
 from rocketha.admin.picture import (
     FENCED,
@@ -251,6 +253,20 @@ class JudgeTests(unittest.TestCase):
         heads = [line for line, below in itertools.pairwise(lines) if below and set(below) == {"~"}]
         self.assertEqual(sorted(heads), sorted(KINDS))
 
+    def test_the_commands_to_try_next(self) -> None:
+        """Each is a command of ours, with an action that it has."""
+        told = [
+            words for kind in KINDS.values() for text in kind.to_do for words in re.findall(r"rocketha ([^;,]+)", text)
+        ]
+        self.assertTrue(told)
+        for words in told:
+            with self.subTest(words):
+                name, *rest = words.split()
+                command = cli.root().get_command(click.Context(cli.root()), name)
+                assert command is not None, words
+                if isinstance(command, click.Group):
+                    self.assertTrue(set(rest) & set(command.list_commands(click.Context(command))), words)
+
     def test_a_broker_that_moved(self) -> None:
         """Heartbeats show that the address is wrong; without controllers, the connection to a nameserver does."""
         found = self.one("broker.wrong_address")
@@ -358,6 +374,11 @@ class JudgeTests(unittest.TestCase):
         """In one of its queues: it is slow, not stuck."""
         slow = Group(name="G", queues=queues((9, 2, 9, 1), (9, 1, 9, 1)), looked_s=6.0)
         self.assertEqual(self.kinds(consuming(slow, CLIENT)), set())
+
+    def test_what_could_not_be_looked_at(self) -> None:
+        """The page says so: that nothing was found does not mean that nothing is there."""
+        picture = with_broker(1, groups_untold="too many queues")
+        self.assertIn("consumer groups at g were not looked at: too many queues", list(doctor_page.lines(picture, ())))
 
     def test_limits(self) -> None:
         """Each can be set."""

@@ -120,6 +120,9 @@ def _broker(broker: Broker, picture: Picture) -> Iterator[str]:
 
 
 def _groups(picture: Picture) -> Iterator[str]:
+    for broker in picture.brokers:
+        if broker.groups_untold:
+            yield f"consumer groups at {broker.name or broker.address} were not looked at: {broker.groups_untold}"
     rows = [(group.lag, group.name, broker) for broker in picture.brokers for group in broker.groups if group.lag]
     for lag, name, broker in sorted(rows, key=lambda row: (-row[0], row[1]))[:REFUSALS_SHOWN]:
         yield f"group {name} at {broker.name or broker.address}: {lag:,} messages not consumed"

@@ -140,7 +140,10 @@ KINDS: Mapping[str, Kind] = _kinds(
     Kind(
         "disk.slow",
         "a disk is slow: syncs of the log take long, and senders wait for them",
-        ("look at who else uses the disk (iostat -x 1)", "hand the master role to another broker: mqadmin electMaster"),
+        (
+            "look at who else uses the disk (iostat -x 1)",
+            "hand the master role to another broker: rocketha broker drain",
+        ),
     ),
     Kind(
         "sends.slow",
@@ -197,7 +200,7 @@ KINDS: Mapping[str, Kind] = _kinds(
     Kind(
         "identity.refused",
         "a certificate shows another identity than the request claims, or none",
-        ("rocketha pki show its certificate; docs/identities.rst says who may ask what",),
+        ("docs/identities.rst says who may ask what", "rocketha pki show CERTIFICATE"),
     ),
     Kind(
         "permission.refused",
@@ -222,7 +225,7 @@ KINDS: Mapping[str, Kind] = _kinds(
     Kind(
         "group.lag",
         "a consumer group is far behind",
-        ("start consumers, or more of them (not more than there are queues)", "mqadmin consumerProgress -g GROUP"),
+        ("start consumers, or more of them (not more than there are queues)", "rocketha group lag GROUP"),
     ),
     Kind(
         "replica.lag",

@@ -242,7 +242,8 @@ class Looker:
             broker = attrs.evolve(broker, ledger=await self._ledger_of(config))
         if broker.role != MASTER:
             return broker
-        broker = attrs.evolve(broker, groups=await self._groups(address))
+        groups, untold = await self._groups(address)
+        broker = attrs.evolve(broker, groups=groups, groups_untold=untold)
         return await self._with_consumers(broker) if broker.process.ours is False else broker
 
     async def _with_consumers(self, broker: Broker) -> Broker:
@@ -259,9 +260,15 @@ class Looker:
         rows = [each for name, body in found for each in _consumers(name, body or {})]
         return attrs.evolve(broker, process=attrs.evolve(broker.process, connections=tuple(rows)))
 
-    async def _groups(self, address: str) -> tuple[Group, ...]:
-        asked = self._ask(address, RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
-        return await self._told(asked, lambda told: _groups(told.command.body)) or ()
+    async def _groups(self, address: str) -> tuple[tuple[Group, ...], str]:
+        """How far each group is, or why that is not told."""
+        try:
+            told = await self._ask(address, RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
+            return _groups(told.command.body), ""
+        except _MALFORMED as problem:
+            return (), f"{type(problem).__name__} {problem}"
+        except _FAILURES as problem:
+            return (), _words(problem, address)
 
     async def _again(self, picture: Picture) -> Picture:
         """A second look at the groups of those brokers where one lags."""
@@ -277,8 +284,8 @@ class Looker:
             )
         )
         brokers = tuple(
-            attrs.evolve(each, groups=_compared(each.groups, later[each.address], self._pause_s))
-            if later.get(each.address)
+            attrs.evolve(each, groups=_compared(each.groups, later[each.address][0], self._pause_s))
+            if each.address in later and later[each.address][0]
             else each
             for each in picture.brokers
         )

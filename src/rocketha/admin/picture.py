@@ -234,6 +234,7 @@ class Broker:
     :ivar slow_put, slow_sync: the last slow wait, with how long ago it ended, in seconds.
     :ivar namesrv: where it registers.
     :ivar controllers: whom it obeys; empty: it is in another mode.
+    :ivar groups_untold: why a master did not tell how far its groups are; empty: it did.
     """
 
     process: Process
@@ -257,6 +258,7 @@ class Broker:
     controllers: tuple[str, ...] = ()
     ledger: Ledger | None = None
     groups: tuple[Group, ...] = ()
+    groups_untold: str = ""
 
     @property
     def address(self) -> str:
