@@ -20,9 +20,9 @@ HEAD = f"""The ``rocketha`` command
 Written by ``rocketha help --rst docs/command.rst`` from the commands themselves. Options may stand anywhere behind the
 command: before the action, behind it, and between its words.
 
-``--json`` prints JSON on standard output, and nothing else; an error is one line on standard error then, a JSON object
-``{{"error": TEXT, "exit": CODE}}``, and a line of text without it. Tables fit the terminal (with ``rocketha[terminal]``,
-and without colours where ``NO_COLOR`` is set); elsewhere columns are aligned by blanks, a line a row.
+``--json`` prints JSON on standard output, and nothing else. An error is one line on standard error; with ``--json``
+``{{"error": TEXT, "exit": CODE}}``. Tables fit the terminal (with ``rocketha[terminal]``, and without colours where
+``NO_COLOR`` is set); elsewhere columns are aligned by blanks, a line a row.
 
 {EXIT_CODES}
 
