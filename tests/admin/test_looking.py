@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 
 from twisted.internet.defer import Deferred
 
 import rocketha
+from rocketha.access.signer import Credentials, Signer
 from rocketha.admin import doctor_page, status_page
 from rocketha.admin.findings import Limits, judge
 from rocketha.admin.looking import Looker
 from rocketha.admin.picture import Picture
+from rocketha.observe.logging import current_level, set_level
+from rocketha.protocols.endpoints import Dialer
+from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.config.loading import load_controller
 from rocketha.services.controller.service import ControllerService
 from rocketha.simulation.host import Host, Process
-from rocketha.wire.codes import RequestCode
+from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from tests.admin.doctor_case import DoctorCase
 from tests.services.broker_case import heartbeat
 from tests.services.dledger_case import DLedgerCase
@@ -312,3 +318,64 @@ class LedgerTests(DLedgerCase):
         self.assertEqual(len(said), 3)
         self.assertEqual(said[master.name], (master.name, True))
         self.assertIn(master.name, "\n".join(status_page.lines(picture)))
+
+
+class UserTests(DoctorCase):
+    """A broker with users."""
+
+    USER, PASSWORD = "operator", "a password of some length"
+
+    def users_broker(self) -> Host:
+        """One alone, whose only user is a Super user."""
+        work = tempfile.TemporaryDirectory()
+        self.addCleanup(work.cleanup)
+        secret = os.path.join(work.name, "secret")
+        with open(secret, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(b"0123456789abcdef0123456789abcdef")
+        user = json.dumps({"username": self.USER, "password": self.PASSWORD})
+        host = self.broker(
+            "users",
+            f"{self.keys}\nbrokerRole=ASYNC_MASTER\nauthenticationEnabled=true\nauthorizationEnabled=true\n"
+            f"authSecretFile={secret}\ninitAuthenticationUser={user}\n",
+        )
+        self.until("it is registered", lambda: self.registered(host))
+        return host
+
+    def sign_as(self, password: str) -> Host:
+        """A host whose requests are signed with this password."""
+
+        def program(process: Process) -> RemotingClient:
+            nonce = process.host.random.randbytes
+            signer = Signer(
+                Credentials(self.USER, password), lambda: int(process.reactor.wall() * 1000), lambda: nonce(16)
+            )
+            return RemotingClient(Dialer(process.reactor, signer=signer))
+
+        host = self.world.add_host(f"signs-{len(password)}", program)
+        self.run_for(0.01)
+        return host
+
+    def test_a_refused_signature(self) -> None:
+        """Who signs with a wrong password is named with the reason; who does not sign at all is not told."""
+        host = self.users_broker()
+        found = self.findings(self.look(controllers=[]))
+        self.assertIn(self.at(host), self.only("doctor.not_allowed", found)[0].subject)
+        self.client_host = self.sign_as("another password")
+        self.send(host)
+        self.client_host = self.sign_as(self.PASSWORD)
+        every = self.findings(self.look(controllers=[]))
+        (refused,) = self.only("permission.refused", every)
+        self.assertTrue(any("check signature failed." in text for text in refused.evidence), refused)
+        self.assertFalse([each for each in every if each.kind.name == "doctor.not_allowed"], every)
+
+    def test_the_log_level(self) -> None:
+        """Who may change the cluster may change it, from wherever he is; nobody else may."""
+        self.addCleanup(set_level, current_level())
+        set_level("info")
+        host = self.users_broker()
+        for password, level in (("", "info"), ("another password", "info"), (self.PASSWORD, "warn")):
+            if password:
+                self.client_host = self.sign_as(password)
+            answer = self.ask(host, PrivateCode.LOG_LEVEL, {"level": "warn"})
+            self.assertEqual(answer.code, 0 if level == "warn" else ResponseCode.NO_PERMISSION, answer.remark)
+            self.assertEqual(current_level(), level)
