@@ -97,6 +97,17 @@ class ConsumerTests(unittest.TestCase):
         self.assertEqual(self.clients.expire(later + 1), ([], []))
         self.assertEqual(list(self.clients.consumers["G"].subscriptions), ["T"])
 
+    def test_when_somebody_asked_for_messages(self) -> None:
+        """Of members only: nothing is kept of other connections, or of those that are gone."""
+        self.join(1, consumer("G", "T"))
+        self.assertIsNone(self.clients.purpose(1, NOW_MS)["pulledSecondsAgo"])
+        for number in (1, 2):
+            self.clients.pulled(number, NOW_MS)
+        self.assertEqual(self.clients.purpose(1, NOW_MS + 1500)["pulledSecondsAgo"], 1.5)
+        self.assertIsNone(self.clients.purpose(2, NOW_MS + 1500)["pulledSecondsAgo"])
+        self.clients.disconnected(1)
+        self.assertIsNone(self.clients.purpose(1, NOW_MS + 1500)["pulledSecondsAgo"])
+
     def test_silent_producers_go_too(self) -> None:
         """A producer without consumers."""
         self.clients.register_producer("P", member(7))

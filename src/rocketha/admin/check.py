@@ -172,6 +172,11 @@ def as_text(report: Report) -> Iterator[str]:
     yield f"configuration ({report.file}): {'it would not start' if report.problems else 'good'}"
     yield from (f"  error: {problem}" for problem in report.problems)
     yield from (f"  warning: {warning}" for warning in report.warnings)
+    yield from plugins_text(report)
+
+
+def plugins_text(report: Report) -> Iterator[str]:
+    """The plug-ins, for people."""
     yield f"plug-ins: {len(report.found) or 'none'}"
     brought_by = distributions([each.file for each in report.found])
     for each in sorted(report.found, key=lambda found: ("on", "refused", "broken", "off").index(_state(report, found))):

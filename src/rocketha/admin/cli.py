@@ -24,6 +24,10 @@ from rocketha.errors import ConfigError, RockethaError
 SUBCOMMANDS = {
     "send": "send messages",
     "receive": "print messages as they come",
+    "cluster": "see every process of a cluster: status",
+    "doctor": "say what is wrong with a cluster, why, and what to do next",
+    "bundle": "collect all that helps to help into one archive, without secrets",
+    "log-level": "show or change what a running process logs",
     "topic": "see, make, change and delete topics",
     "group": "see, make and delete consumer groups, how far they are, and move them",
     "route": "show where clients of a topic send to and read from",
@@ -35,7 +39,8 @@ SUBCOMMANDS = {
     "plan": "reckon what a group in DLedger mode may take in, by its network",
     "pki": "make, renew and show the certificates of a cluster",
     "keys": "print the configuration keys, or those with a word in them",
-    "check": "tell whether a broker's configuration would start, and which plug-ins there are",
+    "config": "tell whether a configuration would start, and what it amounts to: check",
+    "check": "the same as config check, of a broker",
     "requests": "print which requests a broker serves in which role",
     "formats": "print the layout of every wire and disk format",
     "export": "copy a broker's store, checked, for other programs; again for what came since",
@@ -46,6 +51,9 @@ SUBCOMMANDS = {
     "help": "print the help of a command or of an action",
     "completion": "print the script that makes a shell complete commands and options",
 }
+
+MODULES = {"cluster": "cluster_status", "log-level": "log_level"}
+"""Of subcommands whose module has another name."""
 
 PROGRAM = "rocketha"
 COMPLETION = "_ROCKETHA_COMPLETE"
@@ -63,7 +71,7 @@ class _Root(Suggesting):
         """The one of that name, imported now."""
         if cmd_name not in SUBCOMMANDS:
             return None
-        found: click.Command = importlib.import_module(f"rocketha.admin.{cmd_name}").command
+        found: click.Command = importlib.import_module(f"rocketha.admin.{MODULES.get(cmd_name, cmd_name)}").command
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

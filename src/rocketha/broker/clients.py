@@ -107,6 +107,7 @@ class _Memberships:
     # In the order in which they came, whatever texts hash to.
     consumer_groups: dict[str, None] = attrs.field(factory=dict)
     producer_groups: dict[str, None] = attrs.field(factory=dict)
+    pulled_ms: int | None = None
 
 
 class Clients:
@@ -222,6 +223,12 @@ class Clients:
             return None
         return GroupChange(group.name, tuple(group.members))
 
+    def pulled(self, connection_id: int, now_ms: int) -> None:
+        """A connection asks for messages; of one that is no member nobody wants to know when it did."""
+        memberships = self._memberships.get(connection_id)
+        if memberships is not None:
+            memberships.pulled_ms = now_ms
+
     def subscription(self, group: str, topic: str) -> SubscriptionData | None:
         """What the group wants of the topic; hot path of pull."""
         found = self.consumers.get(group)
@@ -248,11 +255,13 @@ class Clients:
         member = next(self._members_of(connection_id), None)
         return None if member is None else member.client_id
 
-    def purpose(self, connection_id: int) -> dict[str, Any]:
+    def purpose(self, connection_id: int, now_ms: int) -> dict[str, Any]:
         """What a connection is for, in JSON: its client, what it produces for and what it consumes."""
         memberships = self._memberships.get(connection_id) or _Memberships()
         groups = [self.consumers[name] for name in sorted(memberships.consumer_groups)]
+        pulled_ms = memberships.pulled_ms
         return {
+            "pulledSecondsAgo": None if pulled_ms is None else round((now_ms - pulled_ms) / 1000, 3),
             "clientIds": sorted({member.client_id for member in self._members_of(connection_id)}),
             "producerGroups": sorted(memberships.producer_groups),
             "consumerGroups": [

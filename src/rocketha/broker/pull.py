@@ -123,6 +123,8 @@ class Pulls:
         except (KeyError, ValueError):
             pull = _careful(command)
         state, rules = self._state, self._rules
+        if first:
+            state.clients.pulled(connection.id, now_ms)
         if not rules.readable:
             return _forbidden(BROKER_FORBIDDEN, f"the broker[{rules.broker_ip}] pulling message is forbidden")
         group = state.groups.table.get(pull.group) or state.find_group(

@@ -256,6 +256,7 @@ ROUTES = table(
             needs=needs.cluster(GET),
         ),
         BrokerRoute(PrivateCode.CLIENTS, Asker.OPERATOR, Kind.ITSELF),
+        BrokerRoute(PrivateCode.LOG_LEVEL, Asker.OPERATOR, Kind.ITSELF),
         # Users, where authenticationEnabled
         BrokerRoute(RequestCode.AUTH_CREATE_USER, Asker.OPERATOR, supers=True),
         BrokerRoute(RequestCode.AUTH_UPDATE_USER, Asker.OPERATOR, supers=True),

@@ -84,5 +84,6 @@ ROUTES = table(
         ControllerRoute(PrivateCode.MEMBERS, Asker.OPERATOR, leader=False),
         ControllerRoute(PrivateCode.SNAPSHOT, Asker.OPERATOR, leader=False),
         ControllerRoute(PrivateCode.CLIENTS, Asker.OPERATOR, leader=False),
+        ControllerRoute(PrivateCode.LOG_LEVEL, Asker.OPERATOR, leader=False),
     )
 )

@@ -41,5 +41,6 @@ ROUTES = table(
         Route(RequestCode.GET_NAMESRV_CONFIG, Asker.OPERATOR),
         Route(RequestCode.UPDATE_NAMESRV_CONFIG, Asker.OPERATOR),
         Route(PrivateCode.CLIENTS, Asker.OPERATOR),
+        Route(PrivateCode.LOG_LEVEL, Asker.OPERATOR),
     )
 )

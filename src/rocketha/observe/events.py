@@ -399,3 +399,16 @@ class OperatorAsked(Event):
     who: str
     peer: str
     request: str
+
+
+@attrs.frozen
+class LogLevelChanged(Event):
+    """An operator changed what this process logs; it is not kept beyond its end."""
+
+    name: ClassVar[str] = "log.level_changed"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "{peer} changed the level of the log from {before} to {now}"
+
+    before: str
+    now: str
+    peer: str

@@ -61,6 +61,11 @@ def set_level(level: str) -> None:
     txaio.set_global_log_level(level)
 
 
+def current_level() -> str:
+    """The level that is logged now, one of :data:`LEVELS`."""
+    return str(txaio.get_global_log_level())
+
+
 def emit(log: Any, event: Event) -> None:
     """Log a structured event: its name as the field ``event``, its attributes as fields."""
     getattr(log, event.level)(event.message, event=event.name, **attrs.asdict(event))
@@ -147,7 +152,7 @@ class LineObserver:
 
     @staticmethod
     def _wanted(event: Mapping[str, Any], level: str) -> bool:
-        chosen = LEVELS.index(txaio.get_global_log_level())
+        chosen = LEVELS.index(current_level())
         if LEVELS.index(level) > chosen:
             return False
         namespace = str(event.get("log_namespace", ""))

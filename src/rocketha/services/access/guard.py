@@ -23,6 +23,9 @@ from rocketha.protocols.remoting import RemotingProtocol, RequestService
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
+DEMANDED = "identities are demanded here"
+"""How the remark of a request ends that is refused for want of an identity; ``rocketha doctor`` knows it by that."""
+
 
 class Judge(Protocol):
     """Who judges what users ask."""
@@ -108,4 +111,4 @@ class Guard:
             self._users.judge(connection, command, route)
             return
         who = " or ".join(map(str, found)) or "who shows no certificate"
-        raise RequestRefused(ResponseCode.NO_PERMISSION, f"{route.name} is not for {who}: identities are demanded here")
+        raise RequestRefused(ResponseCode.NO_PERMISSION, f"{route.name} is not for {who}: {DEMANDED}")

@@ -370,7 +370,7 @@ class RunningBroker:
 
     def facts(self) -> dict[str, str]:
         """Of GET_BROKER_RUNTIME_INFO, what its tables do not know."""
-        facts: dict[str, str] = {}
+        facts = {"rocketha.unready": self.unready() or ""}
         for feature in self.features:
             facts.update(feature.runtime_facts())
         return facts

@@ -12,6 +12,7 @@ from rocketha.broker.request import Responder
 from rocketha.services.core.core import BrokerCore
 from rocketha.services.core.feature import BrokerFeature
 from rocketha.services.process.clients import ConnectedClients
+from rocketha.services.process.own_process import OwnProcess
 from rocketha.wire.codes import PrivateCode
 
 LOOK_EVERY_S = 10
@@ -25,8 +26,12 @@ class Sessions(BrokerFeature):
         self._state = core.state
         self._seconds = 0
         self._held = core.parts.held
-        clients = ConnectedClients(core.factories, core.refusals, self._purposes)
-        self.requests: Mapping[int, Responder] = {PrivateCode.CLIENTS: clients.answer}
+        process = OwnProcess(core.platform, core.platform.askers.known or core.config.access.authentication_enabled)
+        clients = ConnectedClients(core.factories, core.refusals, self._purposes, process)
+        self.requests: Mapping[int, Responder] = {
+            PrivateCode.CLIENTS: clients.answer,
+            PrivateCode.LOG_LEVEL: process.log_level,
+        }
 
     def disconnected(self, connection: Any) -> None:
         """Its groups rebalance."""
@@ -51,4 +56,5 @@ class Sessions(BrokerFeature):
         return {each for each in ids if held.waits_for(each) or clients.client_id(each) is not None}
 
     def _purposes(self, ids: Sequence[int]) -> Mapping[int, Mapping[str, Any]]:
-        return {number: self._state.clients.purpose(number) for number in ids}
+        now_ms = self._now_ms()
+        return {number: self._state.clients.purpose(number, now_ms) for number in ids}

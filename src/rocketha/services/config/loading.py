@@ -65,6 +65,7 @@ __all__ = [
     "load_tls",
     "load_witness",
     "read_file",
+    "sections",
     "update",
 ]
 
@@ -433,19 +434,20 @@ def _own_address(wildcard: str) -> str:
         return "::1" if family == socket.AF_INET6 else "127.0.0.1"
 
 
-def _sections(config: Config) -> list[Section]:
-    sections: list[Section] = [config, config.remoting, config.remoting.tls]
+def sections(config: Config) -> list[Section]:
+    """All sections of keys that a configuration has."""
+    found: list[Section] = [config, config.remoting, config.remoting.tls]
     if isinstance(config, BrokerConfig):
-        sections += config.store, config.replication, config.access
+        found += config.store, config.replication, config.access
     if not isinstance(config, ControllerConfig):
-        sections.append(config.proxies)
-    return sections
+        found.append(config.proxies)
+    return found
 
 
 def all_texts(config: Config) -> dict[str, str]:
     """Every key and its present value."""
     texts: dict[str, str] = {}
-    for section in _sections(config):
+    for section in sections(config):
         texts.update(section.as_texts())
     return texts
 
@@ -485,7 +487,7 @@ def _changes(config: Config, body: bytes) -> list[tuple[Section, str, str, Value
     except ConfigError as error:
         raise RequestRefused(_SYSTEM_ERROR, str(error)) from None
     black_list = _NEVER | {word.strip() for word in config.config_black_list.split(";")}
-    owners = {key: (section, *found) for section in _sections(config) for key, found in section.declared().items()}
+    owners = {key: (section, *found) for section in sections(config) for key, found in section.declared().items()}
     changes: list[tuple[Section, str, str, Value]] = []
     for key, raw in wanted.items():
         if key in black_list:

@@ -11,12 +11,14 @@ Java: ``ControllerRequestProcessor.handleControllerGetMetadataInfo``, ``handleGe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 from twisted.internet import defer
 from twisted.python.failure import Failure
 
-from rocketha.controller import answers
+from rocketha.controller import answers, audit
+from rocketha.controller.group import BrokerGroup
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.state import ControllerState
 from rocketha.errors import RemoteProtocolError, RequestRefused
@@ -58,6 +60,9 @@ def answer_to_failure(failure: Failure, log: Any) -> Answer:
     log.error("a request failed: {trace}", trace=failure.getTraceback())
     return answers.refusal(ResponseCode.SYSTEM_ERROR, f"{type(problem).__name__}: {problem}"[:1000])
 
+
+SETS_SHOWN_MAX = 1000
+"""Of the broker sets in a status: an answer is for people."""
 
 Method = Callable[[RemotingProtocol, Command], "Answer | defer.Deferred[Any]"]
 
@@ -160,6 +165,7 @@ class OwnAnswers:
             "suspicions": {str(key): state.value for key, state in sorted(watch.detector.states().items())},
             "noticesPending": self._notices.pending,
             "appliedIndex": self._state.index,
+            "sets": [self._set(group) for group in islice(self._state.groups(), SETS_SHOWN_MAX)],
         }
         view = self.raft_view()
         if view is None:
@@ -176,6 +182,17 @@ class OwnAnswers:
             "matchIndex": {name: peer.match for name, peer in sorted(node.peers.items())},
         }
         return found
+
+    def _set(self, group: BrokerGroup) -> dict[str, Any]:
+        """As this controller's log has it, which is not the newest where another one leads, or nobody."""
+        watch, now_ms = self._watch, self._watch.now_ms()
+        keys = {number: ReplicaKey(group.cluster, group.broker_name, number) for number in group.addresses}
+        ages = {number: watch.liveness.age_ms(key, now_ms) for number, key in keys.items()}
+        return {
+            **audit.describe(group),
+            "aliveBrokerIds": [number for number, key in keys.items() if watch.liveness.alive(key, now_ms)],
+            "heardMillisAgo": {str(number): age_ms for number, age_ms in ages.items() if age_ms is not None},
+        }
 
     def raft_view(self) -> RaftView | None:
         """The Raft member as it is; None before it has recovered its log."""

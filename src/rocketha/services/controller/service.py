@@ -52,6 +52,7 @@ from rocketha.services.controller.notices import Notices
 from rocketha.services.controller.sequencer import ControllerMachine, Sequencer
 from rocketha.services.controller.watch import TICK_S, Watch
 from rocketha.services.process.clients import ConnectedClients
+from rocketha.services.process.own_process import OwnProcess
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.reserve import shows_by
 from rocketha.services.process.ticker import Ticker
@@ -237,7 +238,8 @@ class ControllerService(service.MultiService):
         )
         requests = guarded(self, self._platform.askers, ROUTES)
         self.factory = SharedPort(requests, reactor_, raft.port, limits, parts)
-        self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
+        self._process = OwnProcess(self._platform, self._platform.askers.known)
+        self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes, self._process)
         network = self._platform.network
         self._parts = [raft, *(network.port(reactor_, each, self.factory, self.refusals) for each in self._listen)]
         for part in self._parts:
@@ -356,6 +358,8 @@ class ControllerService(service.MultiService):
     ) -> Answer | defer.Deferred[Any]:
         if command.code == PrivateCode.CLIENTS:
             return self._clients.answer(connection, command)
+        if command.code == PrivateCode.LOG_LEVEL:
+            return self._process.log_level(connection, command)
         if not route.leader:
             return self._own.methods[command.code](connection, command)
         if route.names and command.fields.get("clusterName"):

@@ -54,6 +54,7 @@ from rocketha.services.config import views
 from rocketha.services.config.loading import NamesrvConfig, describe, update
 from rocketha.services.namesrv.holders import Holders
 from rocketha.services.process.clients import ConnectedClients
+from rocketha.services.process.own_process import OwnProcess
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.reserve import shows_by
 from rocketha.services.process.ticker import Ticker
@@ -202,7 +203,8 @@ class NameServerService(service.MultiService):
         requests = guarded(self, self._platform.askers, ROUTES)
         self.factory = RemotingFactory(requests, self._reactor, limits, parts=parts)
         self._holders = Holders(self._platform.dialer)
-        self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
+        self._process = OwnProcess(self._platform, self._platform.askers.known)
+        self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes, self._process)
         proxies = self.config.proxies.networks
         for description in self._listen:
             port = self._platform.network.port(self._reactor, description, self.factory, self.refusals, proxies)
@@ -248,6 +250,8 @@ class NameServerService(service.MultiService):
         server = self.server
         if command.code == PrivateCode.CLIENTS:
             return self._clients.answer(connection, command)
+        if command.code == PrivateCode.LOG_LEVEL:
+            return self._process.log_level(connection, command)
         now_ms = self._platform.now_ms()
         if server.is_newcomer(command) and not self._newcomers.take(connection.socket_host, now_ms):
             remark = f"register broker failed: too many new addresses from {connection.socket_host}, later"

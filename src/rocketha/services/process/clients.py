@@ -6,7 +6,7 @@ who has no group yet (whose heartbeat was refused, say), and say nothing of refu
 
 Theory of operation.  The answer is in pages of about :data:`PAGE_BYTES`: it holds the connections with an id above
 the field ``after``, and the field ``next`` to ask with for those that follow, absent where none do.  The first page
-also has the kinds of refusals that are remembered, newest first.
+also has the kinds of refusals that are remembered, newest first, and what the process says of itself.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
+from rocketha.services.process.own_process import OwnProcess
 from rocketha.wire import fields, json_dialect
 from rocketha.wire.remoting import Answer, Command
 
@@ -31,10 +32,13 @@ class ConnectedClients:
     :param factories: its ports; a list that may grow.
     """
 
-    def __init__(self, factories: Sequence[RemotingFactory], refusals: Refusals, purposes: Purposes) -> None:
+    def __init__(
+        self, factories: Sequence[RemotingFactory], refusals: Refusals, purposes: Purposes, process: OwnProcess
+    ) -> None:
         self._factories = factories
         self._refusals = refusals
         self._purposes = purposes
+        self._process = process
 
     def answer(self, connection: Any, command: Command, now_ms: int = 0) -> Answer:
         """CLIENTS: one page.
@@ -59,11 +63,12 @@ class ConnectedClients:
             if size >= PAGE_BYTES:
                 last = begin + len(some)
                 break
-        kinds = self._refusals.kinds() if after is None else []
-        body = b'{"connections":[%b],"refusals":%b,"role":%b}' % (
+        first = after is None
+        body = b'{"connections":[%b],"refusals":%b,"role":%b,"process":%b}' % (
             b",".join(rows),
-            json_dialect.dumps(kinds),
+            json_dialect.dumps(self._refusals.kinds() if first else []),
             json_dialect.dumps(self._refusals.role),
+            json_dialect.dumps(self._process.facts() if first else {}),
         )
         return Answer(fields={"next": str(ids[last - 1])} if last < len(ids) else {}, body=body)
 

@@ -7,6 +7,7 @@ on for a second.  A look that comes late says how long nothing was done at all, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -19,7 +20,7 @@ from rocketha.protocols.turn import Turn
 from rocketha.services.core.feature import BrokerFeature
 from rocketha.services.process.ticker import Ticker
 from rocketha.services.replication.service import Replication
-from rocketha.services.waiting.flusher import Flusher
+from rocketha.services.waiting.flusher import SLOW_SYNC_S, Flusher
 
 LOOK_S = 0.05
 SLOW_MS = 200
@@ -52,6 +53,7 @@ class SlowPuts(BrokerFeature):
         self._turn = turn
         self._reactor = reactor
         self._wait: _Wait | None = None
+        self._last: tuple[float, _Wait] | None = None
         self._looked_s = 0.0
         self._ticker = Ticker(reactor, lasting(self._look, "the look for slow sends"), LOOK_S)
         self._log = make_logger()
@@ -81,6 +83,23 @@ class SlowPuts(BrokerFeature):
             "counter",
         )
 
+    def runtime_facts(self) -> Mapping[str, str]:
+        """The last slow wait, and the last slow sync, which sends need not have waited for."""
+        now_s, facts = self._reactor.seconds(), {}
+        if self._last is not None:
+            at_s, wait = self._last
+            facts["rocketha.slowPut"] = (
+                f"{wait.waited_ms} ms, {int(now_s - at_s)} s ago, {wait.lack.value}: {wait.cause}"
+            )
+        began_s = self._flusher.syncing_since_s
+        syncing_s = 0.0 if began_s is None else now_s - began_s
+        if syncing_s >= SLOW_SYNC_S:
+            facts["rocketha.slowSync"] = f"{int(syncing_s * 1000)} ms, 0 s ago"
+        elif self._flusher.slow_sync is not None:
+            took_s, ended_s = self._flusher.slow_sync
+            facts["rocketha.slowSync"] = f"{int(took_s * 1000)} ms, {int(now_s - ended_s)} s ago"
+        return facts
+
     def _look(self) -> None:
         now_s = self._reactor.seconds()
         stalled_ms = int((now_s - self._looked_s - LOOK_S) * 1000)
@@ -105,6 +124,7 @@ class SlowPuts(BrokerFeature):
         wait, self._wait = self._wait, None
         if wait is not None:
             self._told[wait.lack].value += 1
+            self._last = self._reactor.seconds(), wait
             emit(self._log, events.PutsSlow(wait.waited_ms, wait.lack.value, wait.cause))
 
     def _cause(self, oldest: Oldest, now_s: float) -> str:

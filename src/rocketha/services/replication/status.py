@@ -47,6 +47,7 @@ class ReplicationStatus(BrokerFeature):
         self._wall_s = wall_s
         self._sent: dict[int, tuple[int, int]] = {}  # of each link: bytes a second ago, and in that second
         self._received = (0, 0)
+        self._role_since_s = reactor.seconds()
         self.requests: Mapping[int, Responder] = {
             RequestCode.EXCHANGE_BROKER_HA_INFO: self._exchange,
             RequestCode.GET_BROKER_HA_STATUS: self._ha_status,
@@ -62,6 +63,9 @@ class ReplicationStatus(BrokerFeature):
         }
         received = self._replication.source_view().bytes_received
         self._received = received, max(0, received - self._received[0])
+
+    def role_changed(self, role: Role) -> None:
+        self._role_since_s = self._reactor.seconds()
 
     def unready(self) -> str | None:
         return self._replication.ready()
@@ -192,4 +196,13 @@ class ReplicationStatus(BrokerFeature):
     def runtime_facts(self) -> dict[str, str]:
         """Keys of GET_BROKER_RUNTIME_INFO."""
         replication = self._replication
-        return {"dispatchBehindBytes": str(replication.log_end - replication.log.dispatched_offset)}
+        refusal = replication.send_refusal if replication.role is Role.MASTER else None
+        return {
+            "dispatchBehindBytes": str(replication.log_end - replication.log.dispatched_offset),
+            "rocketha.role": replication.role.name,
+            "rocketha.roleSeconds": str(int(self._reactor.seconds() - self._role_since_s)),
+            "rocketha.epoch": str(replication.epoch),
+            "rocketha.replicaId": str(replication.own_id),
+            "rocketha.inSync": ",".join(map(str, replication.members)),
+            "rocketha.sendRefusal": "" if refusal is None else refusal.remark or "",
+        }

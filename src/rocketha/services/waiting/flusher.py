@@ -22,6 +22,9 @@ from rocketha.observe.logging import emit_disk_failure, make_logger
 from rocketha.services.waiting.blocking import BlockingWork, exception_of
 from rocketha.store.message_store import MessageStore
 
+SLOW_SYNC_S = 0.5
+"""A disk that needs longer keeps senders waiting who have a sync in their acknowledgement."""
+
 
 class Flusher:
     """Keeps a store's log on the disk.
@@ -29,6 +32,7 @@ class Flusher:
     :param as_turn: does work as one turn, so that the answers of one flush leave together.
     :param seconds: a clock that never goes back.
     :ivar syncing_since_s: when the present sync began, by that clock; None while there is none.
+    :ivar slow_sync: how long the last one took that took longer than :data:`SLOW_SYNC_S`, and when it ended.
     :ivar paused: nothing is begun: the log is about to be cut.
     """
 
@@ -52,6 +56,7 @@ class Flusher:
         self._watchers: list[tuple[Callable[[], None], Callable[[], None]]] = []
         self.count = 0
         self.syncing_since_s: float | None = None
+        self.slow_sync: tuple[float, float] | None = None
         self._seconds = seconds
         self._starved = False  # and said so
 
@@ -102,7 +107,10 @@ class Flusher:
         running.addBoth(self._done, job).addErrback(self._crashed)
 
     def _done(self, result: Any, job: Any) -> None:
+        began_s, now_s = self.syncing_since_s, self._seconds()
         self._running = self.syncing_since_s = None
+        if began_s is not None and now_s - began_s >= SLOW_SYNC_S:
+            self.slow_sync = now_s - began_s, now_s
         failure = exception_of(result)
         self._store.finished(job, failure)
         if isinstance(failure, NotOpened):

@@ -1,0 +1,62 @@
+"""``rocketha doctor``: what is wrong with a cluster, why, and what to do next, on one page.
+
+Exit code 0: nothing was found; 1: something was, or nobody answered; 2: wrong usage.
+"""
+
+from __future__ import annotations
+
+import attrs
+import click
+
+from rocketha.admin import cluster_status, doctor_page, output
+from rocketha.admin.commands import DONE, FAILED, Given
+from rocketha.admin.commands import command as declared
+from rocketha.admin.findings import Limits, judge
+from rocketha.admin.main_loop import run_with
+
+PAUSE_S = 6.0
+"""Between two looks at a group that lags: Java's consumers commit every five seconds."""
+
+
+def limits_of(args: Given) -> Limits:
+    """From where on something is worth a finding."""
+    return attrs.evolve(Limits(), lag_bytes=args.lag_bytes, lag_messages=args.lag_messages)
+
+
+@declared("doctor")
+@click.option(
+    "--lag-bytes",
+    type=click.IntRange(min=0),
+    default=Limits().lag_bytes,
+    metavar="N",
+    help=f"A replica that lacks more of its master's log is a finding (default {Limits().lag_bytes}).",
+)
+@click.option(
+    "--lag-messages",
+    type=click.IntRange(min=1),
+    default=Limits().lag_messages,
+    metavar="N",
+    help=f"A consumer group with as many messages to consume is a finding (default {Limits().lag_messages}).",
+)
+@click.option(
+    "--pause",
+    type=click.FloatRange(min=0),
+    default=PAUSE_S,
+    metavar="S",
+    help=f"Between two looks at a consumer group that lags; 0: look once (default {PAUSE_S:g}).",
+)
+@cluster_status.whole
+@run_with(cluster_status.connected)
+async def command(connected: cluster_status.Connected, args: Given) -> int:
+    """Say what is wrong with a cluster, why, and what to do next.
+
+    Each kind of finding is explained in docs/troubleshooting.rst. Exit code 0: nothing was found; 1: something was, or
+    nobody answered.
+    """
+    picture = await connected.look(args, args.pause)
+    findings = judge(picture, limits_of(args))
+    if args.json:
+        output.say_json(doctor_page.as_json(picture, findings))
+    else:
+        print("\n".join(doctor_page.lines(picture, findings)))
+    return FAILED if findings else DONE
