@@ -18,6 +18,7 @@ RANKS = {
     "addresses": 0,
     "compiled": 0,
     "errors": 0,
+    "latencies": 0,
     "plugins": 0,
     "rates": 0,
     "wire": 1,

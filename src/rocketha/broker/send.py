@@ -68,6 +68,7 @@ class SendAnswers:
         region_fields: Mapping[str, str],
     ) -> None:
         self._acknowledgements = acknowledgements
+        self._sends = acknowledgements.latencies.sends
         self._id_prefix = store_host.hex().upper().encode()
         region = orjson.dumps(region_fields)[1:-1]
         self._head = b'"extFields":{' + region + b',"msgId":"'
@@ -84,6 +85,7 @@ class SendAnswers:
         physical_offsets: Sequence[int],
         end: int,
         now_ms: int,
+        arrived_s: float,
     ) -> None:
         """Answer a send whose messages lie at ``physical_offsets`` in the log, the last up to ``end``.
 
@@ -91,6 +93,7 @@ class SendAnswers:
         :param unique_key: the transactionId; empty for a batch.
         :param queue_offset: of the first message.
         :param wait: whether the producer wants to wait for disk and replicas.
+        :param arrived_s: when the send came.
         """
         prefix = self._id_prefix
         if len(physical_offsets) == 1:
@@ -109,9 +112,10 @@ class SendAnswers:
         )
         waiting = self._acknowledgements
         if (wait or waiting.asks_all) and (waiting.sync_flush or waiting.replicas is not Replicas.NOT_ASKED):
-            waiting.stored(end, now_ms, connection, lambda code: _frame(code, rest))
+            waiting.stored(end, now_ms, connection, lambda code: _frame(code, rest), arrived_s)
         else:
             connection.write(_frame(0, rest))
+            self._sends.note(arrived_s)
 
 
 @compiled
@@ -568,8 +572,10 @@ class Sends:
             if done is not None:
                 done(result)
             elif command is not None and not command.flag & 2:
-                opaque = command.opaque
-                self._answers.stored(connection, opaque, queue_id, unique_key, wait, offset, offsets, end, now_ms)
+                opaque, came_s = command.opaque, command.arrived_s
+                self._answers.stored(
+                    connection, opaque, queue_id, unique_key, wait, offset, offsets, end, now_ms, came_s
+                )
         return arrived
 
     def _without_nul(self, staged: list[_Staged]) -> list[_Staged]:

@@ -107,7 +107,8 @@ class SendBacks:
             state.stats.group(group_name, source).sent_back += 1
             if not command.is_oneway:
                 end = placed.physical_offset + placed.size
-                self._waiting.stored(end, now_ms, connection, functools.partial(_answer, command.opaque))
+                frame = functools.partial(_answer, command.opaque)
+                self._waiting.stored(end, now_ms, connection, frame, command.arrived_s)
 
         self._sends.stage(message, done)
         return None

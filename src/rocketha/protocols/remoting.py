@@ -249,6 +249,7 @@ class RemotingProtocol(Protocol):
                 self._settle(command)
                 continue
             self.version = command.version
+            command.arrived_s = began_s
             code = command.code
             self._asked(code)
             try:

@@ -94,6 +94,7 @@ def make_core(
 ) -> BrokerCore:
     """Put it together; nothing is opened."""
     turns, factories = BrokerTurns(), list[RemotingFactory]()
+    turns.turn.afterwards.append(parts.waiting.latencies.settle)
     flusher = Flusher(parts.store, parts.waiting, works.log, turns.run, platform.seconds)
     effects = BrokerEffects(parts.state, factories, parts.files, flusher.on_disk)
     upkeep = BrokerUpkeep(config, parts, effects, works.upkeep)

@@ -22,6 +22,7 @@ from rocketha.broker.send import Sends, host_bytes
 from rocketha.broker.send_back import SendBacks
 from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
 from rocketha.broker.stats import BrokerStats
+from rocketha.latencies import Latencies
 from rocketha.services.config.live import LiveConfig, apply_config
 from rocketha.services.config.loading import BrokerConfig
 from rocketha.services.process.local_time import local_utc_offset_ms, month_start_ms
@@ -120,7 +121,8 @@ def make_parts(
     store_host = store_host_of(config, opened.address)
     reads = PatientReads(store)
     stats, rules = BrokerStats(platform.now_ms(), platform.wall_ms, local_utc_offset_ms()), MessageRules()
-    held, waiting = HeldPulls(), Acknowledgements()
+    latencies = Latencies(platform.seconds)
+    held, waiting = HeldPulls(), Acknowledgements(latencies=latencies)
     delays = DelayLevels(parse_levels(keys.message_delay_level))
     obeyed, memory_bytes = _rules_of(config), platform.memory_bytes()
     state = BrokerState(
@@ -138,7 +140,7 @@ def make_parts(
     sends = Sends(
         state, store, rules, delays, waiting, store_host, lambda ms: ids.next(ms - month_start_ms(ms)), chance
     )
-    pulls, queries = Pulls(state, store, rules, held), Queries(reads, rules)
+    pulls, queries = Pulls(state, store, rules, held, latencies), Queries(reads, rules)
     backs = SendBacks(state, store, rules, delays, sends, waiting, chance)
     requests: dict[int, Responder] = {
         **request_table(state),

@@ -102,8 +102,10 @@ class Flusher:
         running.addBoth(self._done, job).addErrback(self._crashed)
 
     def _done(self, result: Any, job: Any) -> None:
-        self._running = self.syncing_since_s = None
+        began_s, self._running, self.syncing_since_s = self.syncing_since_s, None, None
         failure = exception_of(result)
+        if failure is None and began_s is not None:
+            self._waiting.latencies.syncs.observe(self._seconds() - began_s)
         self._store.finished(job, failure)
         if isinstance(failure, NotOpened):
             if not self._starved:
