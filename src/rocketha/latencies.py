@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 from rocketha.errors import InvariantBroken
 
@@ -36,6 +37,12 @@ BOUNDS_S = (
 
 NO_TIME = -1.0
 """When something began that did not come by a port."""
+
+REQUEST_BOUNDS_MS = (1, 3, 5, 7, 10, 100, 1000, 2000, 3000)
+"""Those of Java's histogram of requests."""
+
+KEYS_MAX = 2000
+"""Codes of requests and answers whose times are counted; there are a few hundred."""
 
 WRITES_MAX = 65_536
 """Writes of which it is remembered when they were made, until replicas have them; of more the oldest are forgotten."""
@@ -71,35 +78,98 @@ class Ending:
     """What ends in the present turn, and what has ended before.
 
     :ivar ended: seconds that each took.
-    :ivar any: whether something ends in this turn.
+    :ivar count: how many of the last run end in this turn; 0 where nothing does.
     """
 
-    __slots__ = ("_began_s", "_count", "_runs", "any", "ended")
+    __slots__ = ("_began_s", "_runs", "count", "ended")
 
     def __init__(self) -> None:
         self.ended = Histogram()
-        self.any = False
+        self.count = 0
         self._began_s = NO_TIME
-        self._count = 0
         self._runs: list[tuple[float, int]] = []
 
     def note(self, began_s: float) -> None:
         """Something ends in this turn that began then; hot path."""
         if began_s == self._began_s:
-            self._count += 1
+            self.count += 1
             return
-        if self._count:
-            self._runs.append((self._began_s, self._count))
-        self._began_s, self._count, self.any = began_s, 1, True
+        if self.count:
+            self._runs.append((self._began_s, self.count))
+        self._began_s, self.count = began_s, 1
 
-    def settle(self, now_s: float) -> None:
+    def settle(self, now_s: float, requests: RequestTimes | None, key: RequestKey) -> None:
         """What was noted has ended."""
-        self._runs.append((self._began_s, self._count))
-        for began_s, count in self._runs:
-            if began_s != NO_TIME:
-                self.ended.observe(max(0.0, now_s - began_s), count)
-        self._runs.clear()
-        self._began_s, self._count, self.any = NO_TIME, 0, False
+        self._observe(self._began_s, self.count, now_s, requests, key)
+        self._began_s, self.count = NO_TIME, 0
+        if self._runs:
+            runs, self._runs = self._runs, []
+            for began_s, count in runs:
+                self._observe(began_s, count, now_s, requests, key)
+
+    def _observe(
+        self, began_s: float, count: int, now_s: float, requests: RequestTimes | None, key: RequestKey
+    ) -> None:
+        if began_s == NO_TIME:
+            return
+        took_s = now_s - began_s
+        ended = self.ended
+        ended.counts[bisect.bisect_left(ended.bounds, took_s)] += count
+        ended.sum += took_s * count
+        if requests is not None:
+            requests.observe(key, took_s, count)
+
+
+class RequestKey(NamedTuple):
+    """What requests have in common whose times are counted together: codes, and how they were answered."""
+
+    request: int
+    answer: int
+    held: bool = False
+    oneway: bool = False
+
+
+class Asked(Protocol):
+    """What is known of a request (:class:`rocketha.wire.remoting.Command`)."""
+
+    @property
+    def code(self) -> int:
+        """What is asked for."""
+
+    @property
+    def flag(self) -> int:
+        """Bit 1: no answer is wanted."""
+
+    @property
+    def arrived_s(self) -> float:
+        """When it came."""
+
+
+class RequestTimes:
+    """How long requests took; for who wants it as Java tells it.
+
+    :param bounds: of the buckets.
+    :param second: what a second is in their unit, of which only whole ones count.
+    :ivar table: by what they have in common.
+    """
+
+    def __init__(self, bounds: Sequence[float] = REQUEST_BOUNDS_MS, second: int = 1000) -> None:
+        self._bounds, self._second = bounds, second
+        self.table: dict[RequestKey, Histogram] = {}
+
+    def observe(self, key: RequestKey, took_s: float, times: int = 1) -> None:
+        """So many took so long."""
+        histogram = self.table.get(key)
+        if histogram is None:
+            if len(self.table) >= KEYS_MAX:
+                return
+            histogram = self.table[key] = Histogram(self._bounds)
+        histogram.observe(int(took_s * self._second), times)
+
+
+SEND_KEY = RequestKey(310, 0)
+PULL_KEY = RequestKey(11, 0)
+HELD_PULL_KEY = RequestKey(11, 0, True)
 
 
 class Latencies:
@@ -111,22 +181,48 @@ class Latencies:
     :ivar held_pulls: and of those that waited for one.
     :ivar replicas: from a write of the log until as many replicas have it as count.
     :ivar syncs: of the log.
+    :ivar requests: all requests; None: nobody asks for them.
     """
 
     def __init__(self, seconds: Callable[[], float] = lambda: 0.0) -> None:
         self.sends, self.pulls, self.held_pulls = Ending(), Ending(), Ending()
         self.replicas, self.syncs = Histogram(), Histogram()
+        self.requests: RequestTimes | None = None
         self._seconds = seconds
         self._writes: deque[tuple[int, float]] = deque(maxlen=WRITES_MAX)
 
     def settle(self) -> None:
         """A turn has ended, and its answers have left."""
         sends, pulls, held_pulls = self.sends, self.pulls, self.held_pulls
-        if sends.any or pulls.any or held_pulls.any:
-            now_s = self._seconds()
-            for each in (sends, pulls, held_pulls):
-                if each.any:
-                    each.settle(now_s)
+        if sends.count or pulls.count or held_pulls.count:
+            now_s, requests = self._seconds(), self.requests
+            if sends.count:
+                sends.settle(now_s, requests, SEND_KEY)
+            if pulls.count:
+                pulls.settle(now_s, requests, PULL_KEY)
+            if held_pulls.count:
+                held_pulls.settle(now_s, requests, HELD_PULL_KEY)
+
+    def told(self, key: RequestKey, began_s: float, ended: Histogram | None = None) -> None:
+        """A request was answered, out of the ordinary: in a turn whose end need not be awaited.
+
+        :param ended: counts it, too.
+        """
+        if began_s == NO_TIME or (ended is None and self.requests is None):
+            return
+        took_s = self._seconds() - began_s
+        if ended is not None:
+            ended.observe(took_s)
+        if self.requests is not None:
+            self.requests.observe(key, took_s)
+
+    @property
+    def answered(self) -> Callable[[Asked, int], None] | None:
+        """What a port tells of each request that is answered there, with the code; None: it need not."""
+        return None if self.requests is None else self._answered
+
+    def _answered(self, asked: Asked, code: int) -> None:
+        self.told(RequestKey(asked.code, int(code), oneway=bool(asked.flag & 2)), asked.arrived_s)
 
     def written(self, end: int) -> None:
         """The log was written up to there, and replicas are to have it."""

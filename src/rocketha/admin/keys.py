@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from rocketha.services.config.access import AccessConfig
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
+from rocketha.services.config.metrics import MetricsConfig
 from rocketha.services.config.proxies import ProxiesConfig
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.config.settings import Key, Section, show
@@ -27,6 +28,7 @@ SECTIONS: tuple[tuple[str, str, type[Section]], ...] = (
     ("Nameserver", "namesrv.conf", NamesrvConfig),
     ("Controller", "controller.conf, or namesrv.conf with enableControllerInNamesrv", ControllerConfig),
     ("Ports", "broker.conf, namesrv.conf and controller.conf", RemotingConfig),
+    ("Metrics", "broker.conf and controller.conf", MetricsConfig),
     ("TLS", "the same, or the file that tls.config.file names", TlsConfig),
 )
 

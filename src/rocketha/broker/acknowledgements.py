@@ -21,7 +21,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from rocketha.latencies import NO_TIME, Latencies
+from rocketha.latencies import NO_TIME, SEND_KEY, Latencies
 from rocketha.wire.codes import ResponseCode
 
 
@@ -181,7 +181,7 @@ class Acknowledgements:
 
     def _tell(self, entry: Waiting, code: int) -> None:
         entry.connection.write(entry.frame(code))
-        self._sends.note(entry.arrived_s)
+        self.latencies.told(SEND_KEY._replace(answer=code), entry.arrived_s, self._sends.ended)
 
     def _fail(self, waiting: deque[Waiting], code: int) -> int:
         count = len(waiting)

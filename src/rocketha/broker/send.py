@@ -433,6 +433,7 @@ class Sends:
         if header.reconsume_times <= times_max and not state.locks.any_held(group, now_ms):
             return header.topic, queue_id
         values["DELAY"] = "-1"
+        state.stats.group(group, header.topic).dead_letters += 1
         topic = names.dlq_topic(group)
         state.topic_for_group(topic, DLQ_QUEUE_NUMS)
         state.need_saved(topic)
@@ -555,6 +556,7 @@ class Sends:
             self._fail(staged, failure)
             return None
         arrived: list[PutMessage | PutBatch] = []
+        traffic = self._state.stats.traffic
         for entry, placed in zip(staged, results, strict=True):
             messages = entry.messages
             offsets: Sequence[int]
@@ -568,6 +570,8 @@ class Sends:
                 offsets, end, topic = (physical_offset,), physical_offset + size, message.topic
                 arrived.append(message)
             self._count(topic, len(offsets), end - offsets[0])
+            if traffic is not None:
+                traffic.count(arrived[-1], len(offsets), end - offsets[0], entry.command is None)
             connection, command, _, queue_id, unique_key, wait, done = entry
             if done is not None:
                 done(result)

@@ -101,8 +101,8 @@ class Shape:
         return plain
 
     def describe(self) -> Iterable[Metric]:
-        """prometheus_client: which names are taken."""
-        return [self.metric(())]
+        """prometheus_client: which name is taken, as it is in Prometheus's text."""
+        return [Metric(self.name, self._help, "histogram" if self.kind == "histogram" else "unknown")]
 
 
 def _buckets(histogram: Histogram) -> Iterator[tuple[str, float]]:
@@ -243,7 +243,25 @@ class Registry(CollectorRegistry):
             encode, content_type = choose_encoder(accept)
         except (TypeError, ValueError):  # of a header that makes no sense
             encode, content_type = choose_encoder("")
-        return encode(self), content_type
+        return encode(self if content_type.startswith("text/plain") else _Apart(self)), content_type
+
+
+class _Apart:
+    """A registry for OpenMetrics, where a gauge and a counter may not differ by ``_total`` only: such a counter is of
+    type unknown there.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterable[Metric]:
+        """prometheus_client: all metrics as they are now."""
+        found = list(self._registry.collect())
+        gauges = {each.name for each in found if each.type == "gauge"}
+        for each in found:
+            if each.type == "counter" and each.name in gauges:
+                each.type, each.name = "unknown", each.name + COUNTED
+        return found
 
 
 _C = TypeVar("_C", bound=Family[Counter] | Family[Gauge] | Family[Histogram] | Asked)

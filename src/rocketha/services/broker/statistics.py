@@ -24,11 +24,14 @@ def _same(histogram: Histogram) -> Histogram:
 
 
 class Statistics(BrokerFeature):
-    """Of one broker."""
+    """Of one broker.
+
+    :ivar lags: of its consumer groups.
+    """
 
     def __init__(self, core: BrokerCore) -> None:
         self._core = core
-        self._lags = Lags(core.state.offsets, core.store, core.platform.now_ms, core.busy)
+        self.lags = Lags(core.state.offsets, core.store, core.platform.now_ms, core.busy)
 
     def second(self) -> None:
         self._core.parts.stats.sample(self._core.platform.now_ms())
@@ -94,8 +97,12 @@ class Statistics(BrokerFeature):
             ("send", "From a send to its answer, of sends that were stored.", latencies.sends.ended),
             ("replicas_ack", "From a write of the log until enough replicas have it.", latencies.replicas),
             ("sync", "Syncs of the commit log (fdatasync).", latencies.syncs),
-            ("pull", "From a pull to its answer, of pulls that waited for no message.", latencies.pulls.ended),
-            ("held_pull", "Likewise of pulls that waited for one (long polls).", latencies.held_pulls.ended),
+            ("pull", "From a pull to its answer, of pulls that found messages at once.", latencies.pulls.ended),
+            (
+                "held_pull",
+                "Likewise of pulls that waited until there was one (long polls).",
+                latencies.held_pulls.ended,
+            ),
         ):
             metrics.ask(f"rocketha_{name}_seconds", text, partial(_same, histogram), "histogram")
 
@@ -124,7 +131,7 @@ class Statistics(BrokerFeature):
         )
 
     def _install_lags(self, metrics: Registry) -> None:
-        lags, labels, wall_ms = self._lags, ("group", "topic"), self._core.platform.wall_ms
+        lags, labels, wall_ms = self.lags, ("group", "topic"), self._core.platform.wall_ms
         metrics.ask_series(
             "rocketha_consumer_lag_messages",
             "Messages stored and not consumed, of groups that have offsets, the largest first.",

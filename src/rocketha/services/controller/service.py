@@ -48,6 +48,7 @@ from rocketha.services.config import views
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.controller.answers import FULL, OwnAnswers, answer_to_failure
 from rocketha.services.controller.elections import Elections
+from rocketha.services.controller.exported import NO_ROLE, ROLES, Exported
 from rocketha.services.controller.notices import Notices
 from rocketha.services.controller.sequencer import ControllerMachine, Sequencer
 from rocketha.services.controller.watch import TICK_S, Watch
@@ -89,6 +90,7 @@ class ControllerService(service.MultiService):
     """A running controller.
 
     :param listen: endpoint strings; from the configuration where empty.
+    :ivar exported: its metrics under Java's names; None: nobody asks for them.
     """
 
     def __init__(
@@ -120,6 +122,9 @@ class ControllerService(service.MultiService):
         self._waiting = FairBudget(WAITING_MAX, WAITING_BYTES_MAX)
         self._led = False
         self.refusals = Refusals("controller", platform.seconds)
+        self.exported = Exported(config, platform.seconds) if config.metrics.exported else None
+        if self.exported is not None:
+            self.exported.install(self._role, self._alive)
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -148,6 +153,16 @@ class ControllerService(service.MultiService):
     def raft_view(self) -> RaftView | None:
         """The Raft member for metrics; None while it does not run."""
         return self._own.raft_view() if self._raft is not None else None
+
+    def _role(self) -> int:
+        view = self.raft_view()
+        return NO_ROLE if view is None else ROLES[view.node.role]
+
+    def _alive(self) -> list[ReplicaKey]:
+        if self._raft is None:
+            return []
+        watch, now_ms = self._watch, self._watch.now_ms()
+        return [key for key in watch.liveness if watch.liveness.alive(key, now_ms)]
 
     def counts(self) -> Counts:
         """Numbers for metrics; of a running controller."""
@@ -213,6 +228,8 @@ class ControllerService(service.MultiService):
         self._elections = Elections(
             config, self.state, reactor_.seconds, self._platform.wall, lambda event: self._sequencer.propose(event)
         )
+        if self.exported is not None:
+            self._elections.elected = self.exported.elected
         self._watch = Watch(self._platform.dialer, config, self.state, self.other_voters, self._elections.elect)
         self._notices = Notices(reactor_, self._watch.probes.connections, self._watch.probes.behind, self._elections)
         self._requests = Requests(self.state, self._watch, config)
@@ -232,6 +249,7 @@ class ControllerService(service.MultiService):
             refusals=self.refusals,
             admission=Admission(limits, lambda ids: self._clusters, reserve=True),
             shows=shows_by(ROUTES),
+            answered=None if self.exported is None else self.exported.answered,
         )
         requests = guarded(self, self._platform.askers, ROUTES)
         self.factory = SharedPort(requests, reactor_, raft.port, limits, parts)

@@ -22,7 +22,8 @@ from rocketha.broker.send import Sends, host_bytes
 from rocketha.broker.send_back import SendBacks
 from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
 from rocketha.broker.stats import BrokerStats
-from rocketha.latencies import Latencies
+from rocketha.broker.traffic import Traffic
+from rocketha.latencies import Latencies, RequestTimes
 from rocketha.services.config.live import LiveConfig, apply_config
 from rocketha.services.config.loading import BrokerConfig
 from rocketha.services.process.local_time import local_utc_offset_ms, month_start_ms
@@ -122,6 +123,9 @@ def make_parts(
     reads = PatientReads(store)
     stats, rules = BrokerStats(platform.now_ms(), platform.wall_ms, local_utc_offset_ms()), MessageRules()
     latencies = Latencies(platform.seconds)
+    if config.metrics.exported:
+        stats.traffic = Traffic() if config.metrics.enable_request_metrics else None
+        latencies.requests = RequestTimes() if config.metrics.enable_remoting_metrics else None
     held, waiting = HeldPulls(), Acknowledgements(latencies=latencies)
     delays = DelayLevels(parse_levels(keys.message_delay_level))
     obeyed, memory_bytes = _rules_of(config), platform.memory_bytes()
