@@ -7,7 +7,7 @@ when the answers have left, and a run of the same beginning takes one look for i
 
 from __future__ import annotations
 
-import bisect
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -38,6 +38,8 @@ BOUNDS_S = (
 NO_TIME = -1.0
 """When something began that did not come by a port."""
 
+_NEVER = float("nan")  # equal to nothing
+
 REQUEST_BOUNDS_MS = (1, 3, 5, 7, 10, 100, 1000, 2000, 3000)
 """Those of Java's histogram of requests."""
 
@@ -65,7 +67,7 @@ class Histogram:
 
     def observe(self, value: float, times: int = 1) -> None:
         """Count an observation, ``times`` over (a batch that shared one latency)."""
-        self.counts[bisect.bisect_left(self.bounds, value)] += times
+        self.counts[bisect_left(self.bounds, value)] += times
         self.sum += value * times
 
     @property
@@ -77,47 +79,49 @@ class Histogram:
 class Ending:
     """What ends in the present turn, and what has ended before.
 
+    :param key: what counts as, where the times of requests are counted.
+    :param noted: gets this when something ends in a turn.
     :ivar ended: seconds that each took.
-    :ivar count: how many of the last run end in this turn; 0 where nothing does.
     """
 
-    __slots__ = ("_began_s", "_runs", "count", "ended")
+    __slots__ = ("_began_s", "_count", "_key", "_noted", "_runs", "ended")
 
-    def __init__(self) -> None:
+    def __init__(self, key: RequestKey, noted: list[Ending]) -> None:
         self.ended = Histogram()
-        self.count = 0
-        self._began_s = NO_TIME
+        self._key = key
+        self._noted = noted
+        self._began_s = _NEVER
+        self._count = 0  # of the last run; 0: nothing ends in this turn
         self._runs: list[tuple[float, int]] = []
 
     def note(self, began_s: float) -> None:
         """Something ends in this turn that began then; hot path."""
         if began_s == self._began_s:
-            self.count += 1
+            self._count += 1
             return
-        if self.count:
-            self._runs.append((self._began_s, self.count))
-        self._began_s, self.count = began_s, 1
+        if began_s == NO_TIME:
+            return
+        if self._count:
+            self._runs.append((self._began_s, self._count))
+        else:
+            self._noted.append(self)
+        self._began_s, self._count = began_s, 1
 
-    def settle(self, now_s: float, requests: RequestTimes | None, key: RequestKey) -> None:
+    def settle(self, now_s: float, requests: RequestTimes | None) -> None:
         """What was noted has ended."""
-        self._observe(self._began_s, self.count, now_s, requests, key)
-        self._began_s, self.count = NO_TIME, 0
+        self._observe(now_s - self._began_s, self._count, requests)
+        self._began_s, self._count = _NEVER, 0
         if self._runs:
             runs, self._runs = self._runs, []
             for began_s, count in runs:
-                self._observe(began_s, count, now_s, requests, key)
+                self._observe(now_s - began_s, count, requests)
 
-    def _observe(
-        self, began_s: float, count: int, now_s: float, requests: RequestTimes | None, key: RequestKey
-    ) -> None:
-        if began_s == NO_TIME:
-            return
-        took_s = now_s - began_s
+    def _observe(self, took_s: float, count: int, requests: RequestTimes | None) -> None:
         ended = self.ended
-        ended.counts[bisect.bisect_left(ended.bounds, took_s)] += count
+        ended.counts[bisect_left(ended.bounds, took_s)] += count
         ended.sum += took_s * count
         if requests is not None:
-            requests.observe(key, took_s, count)
+            requests.observe(self._key, took_s, count)
 
 
 class RequestKey(NamedTuple):
@@ -185,7 +189,10 @@ class Latencies:
     """
 
     def __init__(self, seconds: Callable[[], float] = lambda: 0.0) -> None:
-        self.sends, self.pulls, self.held_pulls = Ending(), Ending(), Ending()
+        self._noted: list[Ending] = []
+        self.sends = Ending(SEND_KEY, self._noted)
+        self.pulls = Ending(PULL_KEY, self._noted)
+        self.held_pulls = Ending(HELD_PULL_KEY, self._noted)
         self.replicas, self.syncs = Histogram(), Histogram()
         self.requests: RequestTimes | None = None
         self._seconds = seconds
@@ -193,15 +200,12 @@ class Latencies:
 
     def settle(self) -> None:
         """A turn has ended, and its answers have left."""
-        sends, pulls, held_pulls = self.sends, self.pulls, self.held_pulls
-        if sends.count or pulls.count or held_pulls.count:
-            now_s, requests = self._seconds(), self.requests
-            if sends.count:
-                sends.settle(now_s, requests, SEND_KEY)
-            if pulls.count:
-                pulls.settle(now_s, requests, PULL_KEY)
-            if held_pulls.count:
-                held_pulls.settle(now_s, requests, HELD_PULL_KEY)
+        noted = self._noted
+        if noted:
+            now_s = self._seconds()
+            for each in noted:
+                each.settle(now_s, self.requests)
+            noted.clear()
 
     def told(self, key: RequestKey, began_s: float, ended: Histogram | None = None) -> None:
         """A request was answered, out of the ordinary: in a turn whose end need not be awaited.

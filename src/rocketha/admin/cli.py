@@ -30,6 +30,7 @@ SUBCOMMANDS = {
     "keys": "print the configuration keys, or those with a word in them",
     "check": "tell whether a broker's configuration would start, and which plug-ins there are",
     "requests": "print which requests a broker serves in which role",
+    "metrics": "print rules for Prometheus, or a dashboard for Grafana",
     "formats": "print the layout of every wire and disk format",
     "export": "copy a broker's store, checked, for other programs; again for what came since",
     "pyfiles": "write a zip for spark-submit --py-files, for clusters without rocketha",

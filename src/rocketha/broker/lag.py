@@ -2,8 +2,8 @@
 
 Pure.  Theory of operation: the groups are those that have offsets, online or not.  A queue in which a group has none
 counts nothing, as in Java.  How old the oldest message is that a group has not consumed is read from the log, if that
-is in memory; so it is not known of groups that are far behind.  All of it is bounded, since peers name groups: see the
-numbers below.  The figures are kept for a moment, for all who ask in it.
+is in memory; so it is often not known of groups that are far behind.  All of it is bounded, since peers name groups:
+see the numbers below.  The figures are kept for a moment, for all who ask in it.
 
 Java: ``ConsumerLagCalculator``, which knows the groups that are online only.
 """
@@ -25,8 +25,8 @@ SHOWN_MAX = 1000
 """Groups and topics that are shown: those with the largest lag."""
 LOOKED_AT_MAX = 10_000
 """Groups and topics of which the lag is made out."""
-AGES_MAX = 1000
-"""Queues in whose log it is looked how old a message is, those of the largest lag first."""
+AGES_MAX = 200
+"""Messages of which it is looked how old they are, of the largest lags first: their files may have to be opened."""
 KEPT_MS = 1000
 
 
@@ -141,7 +141,7 @@ class Lags:
         if next(looks, None) is None:
             return None
         try:
-            stored_ms = self._store.store_time_at(topic, queue_id, offset, Wait.NOTHING)
+            stored_ms = self._store.store_time_at(topic, queue_id, offset, Wait.OPEN)
         except (NotInMemory, DiskFailure, CorruptStore):
             return None
         return stored_ms if stored_ms > 0 else None

@@ -65,6 +65,7 @@ class Shape:
 
     :ivar kind: counter, gauge or histogram.
     :ivar constant: labels that every series has, with their values.
+    :ivar help_text: what it is, for people.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Shape:
         self.name = name
         self.labels = tuple(labels)
         self.constant = constant
-        self._help = help_text
+        self.help_text = help_text
 
     def metric(self, series: Iterable[tuple[Sequence[str], Value]]) -> Metric:
         """All series for prometheus_client.
@@ -88,13 +89,13 @@ class Shape:
         names = (*self.labels, *self.constant)
         last = tuple(self.constant.values())
         if self.kind == "histogram":
-            made = HistogramMetricFamily(self.name, self._help, labels=names)
+            made = HistogramMetricFamily(self.name, self.help_text, labels=names)
             for values, value in series:
                 assert isinstance(value, Histogram)
                 made.add_metric((*values, *last), list(_buckets(value)), value.sum)
             return made
         family = CounterMetricFamily if self.kind == "counter" else GaugeMetricFamily
-        plain = family(self.name, self._help, labels=names)
+        plain = family(self.name, self.help_text, labels=names)
         for values, value in series:
             assert not isinstance(value, Histogram)
             plain.add_metric((*values, *last), value)
@@ -102,7 +103,7 @@ class Shape:
 
     def describe(self) -> Iterable[Metric]:
         """prometheus_client: which name is taken, as it is in Prometheus's text."""
-        return [Metric(self.name, self._help, "histogram" if self.kind == "histogram" else "unknown")]
+        return [Metric(self.name, self.help_text, "histogram" if self.kind == "histogram" else "unknown")]
 
 
 def _buckets(histogram: Histogram) -> Iterator[tuple[str, float]]:
@@ -169,11 +170,13 @@ class Registry(CollectorRegistry):
     """The metrics of one service.  Other collectors of prometheus_client may be registered, too.
 
     :param constant: labels that every metric has, with their values.
+    :ivar shapes: of what was registered by these methods, by name.
     """
 
     def __init__(self, constant: Mapping[str, str] | None = None) -> None:
         super().__init__()
         self._constant = dict(constant or {})
+        self.shapes: dict[str, Shape] = {}
 
     def counter(self, name: str, help_text: str) -> Counter:
         """A counter without labels; its name ends in ``_total``."""
@@ -217,7 +220,9 @@ class Registry(CollectorRegistry):
         self._add(Asked(self._shape(kind, name, help_text, labels), series))
 
     def _shape(self, kind: str, name: str, help_text: str, labels: Sequence[str]) -> Shape:
-        return Shape(kind, name, help_text, labels, self._constant)
+        shape = Shape(kind, name, help_text, labels, self._constant)
+        self.shapes[name] = shape
+        return shape
 
     def _add(self, collector: _C) -> _C:
         try:

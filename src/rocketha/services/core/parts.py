@@ -122,7 +122,7 @@ def make_parts(
     store_host = store_host_of(config, opened.address)
     reads = PatientReads(store)
     stats, rules = BrokerStats(platform.now_ms(), platform.wall_ms, local_utc_offset_ms()), MessageRules()
-    latencies = Latencies(platform.seconds)
+    latencies = Latencies(platform.reactor.seconds)  # which is the steady clock's by now
     if config.metrics.exported:
         stats.traffic = Traffic() if config.metrics.enable_request_metrics else None
         latencies.requests = RequestTimes() if config.metrics.enable_remoting_metrics else None

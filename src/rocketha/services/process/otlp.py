@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from twisted.application import service
 from twisted.internet import defer
@@ -22,19 +22,33 @@ from rocketha.services.waiting.blocking import BlockingWork, Worker
 TIMEOUT_S = 10
 """How long one sending may take, with all attempts."""
 
-Send = Callable[[Any], Any]
+
+class Sender(Protocol):
+    """Sends ``MetricsData``; its methods may block."""
+
+    def send(self, data: Any) -> bool:
+        """Whether it was taken."""
+
+    def close(self) -> None:
+        """Nothing more is sent."""
 
 
-def http_sender(url: str) -> Send:
-    """Sends one ``MetricsData``; blocking, True where it was taken.
+class HttpSender:
+    """By OpenTelemetry's exporter.
 
     Headers, certificates and compression are OpenTelemetry's, of the environment (``OTEL_EXPORTER_OTLP_...``).
     """
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-    from opentelemetry.sdk.metrics.export import MetricExportResult
 
-    exporter = OTLPMetricExporter(endpoint=url, timeout=TIMEOUT_S)
-    return lambda data: exporter.export(data) is MetricExportResult.SUCCESS
+    def __init__(self, url: str) -> None:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+        self._exporter = OTLPMetricExporter(endpoint=url, timeout=TIMEOUT_S)
+
+    def send(self, data: Any) -> bool:
+        return self._exporter.export(data).name == "SUCCESS"
+
+    def close(self) -> None:
+        self._exporter.shutdown()
 
 
 class OtlpService(service.Service):
@@ -42,7 +56,7 @@ class OtlpService(service.Service):
 
     :param resource: who tells them: OpenTelemetry's attributes.
     :param every_ms: how often they are sent; and once more at the end.
-    :param send: made by :func:`http_sender`.
+    :param sender: such as :class:`HttpSender`.
     :ivar failed: how many sendings failed.
     """
 
@@ -51,7 +65,7 @@ class OtlpService(service.Service):
         registry: Registry,
         resource: Mapping[str, str],
         every_ms: int,
-        send: Send,
+        sender: Sender,
         reactor: Any = None,
         wall: Callable[[], float] = time.time,
         make_work: Callable[[Any, str], BlockingWork] = Worker,
@@ -61,7 +75,7 @@ class OtlpService(service.Service):
         self._registry = registry
         self._resource = dict(resource)
         self._every_s = every_ms / 1000
-        self._send = send
+        self._sender = sender
         self._reactor = reactor
         self._wall = wall
         self._make_work = make_work
@@ -84,13 +98,26 @@ class OtlpService(service.Service):
         self._ticker = Ticker(self._reactor, lasting(self.send, "a sending of metrics"), self._every_s)
         self._ticker.start()
 
+    @defer.inlineCallbacks
     def stopService(self) -> Any:
         """Twisted: send once more; fires when that is over."""
         super().stopService()
-        if self._ticker is not None:
-            self._ticker.stop()
+        if self._ticker is None:
+            return
+        self._ticker.stop()
+        yield self._idle()
         self.send()
-        return defer.succeed(None) if self._sending is None else self._sending.addBoth(lambda _: self._work.stop())
+        yield self._idle()
+        yield self._work.run(self._sender.close)
+        self._work.stop()
+
+    def _idle(self) -> defer.Deferred[None]:
+        waiter: defer.Deferred[None] = defer.Deferred()
+        if self._sending is None:
+            waiter.callback(None)
+        else:
+            self._sending.addBoth(lambda _: waiter.callback(None))
+        return waiter
 
     def send(self) -> None:
         """Send the metrics as they are now, unless a sending is under way."""
@@ -99,7 +126,8 @@ class OtlpService(service.Service):
         from rocketha.observe.otlp import metrics_data
 
         data = metrics_data(self._registry, self._resource, self._since_ns, int(self._wall() * 1e9))
-        self._sending = self._work.run(lambda: self._send(data)).addBoth(self._sent)
+        sending = self._sending = self._work.run(lambda: self._sender.send(data))
+        sending.addBoth(self._sent)
 
     def _sent(self, result: Any) -> None:
         self._sending = None

@@ -17,7 +17,7 @@ from rocketha.observe.metrics import Registry
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.network import Network
 from rocketha.services.config.metrics import MetricsConfig, prom_endpoint
-from rocketha.services.process.otlp import OtlpService, http_sender
+from rocketha.services.process.otlp import HttpSender, OtlpService
 
 
 @attrs.frozen(kw_only=True)
@@ -49,6 +49,6 @@ class Told:
             port.setServiceParent(parent)
         if keys.metrics_otlp_endpoint:
             resource = {name.replace("service_", "service."): value for name, value in self.target.items()}
-            send = http_sender(keys.metrics_otlp_endpoint)
-            otlp = OtlpService(self.metrics, resource, keys.metrics_otlp_interval, send, reactor)
+            sender = HttpSender(keys.metrics_otlp_endpoint)
+            otlp = OtlpService(self.metrics, resource, keys.metrics_otlp_interval, sender, reactor)
             otlp.setServiceParent(parent)

@@ -102,10 +102,9 @@ class Flusher:
         running.addBoth(self._done, job).addErrback(self._crashed)
 
     def _done(self, result: Any, job: Any) -> None:
-        began_s, self._running, self.syncing_since_s = self.syncing_since_s, None, None
+        began_s, ended_s = self.syncing_since_s, self._seconds()
+        self._running = self.syncing_since_s = None
         failure = exception_of(result)
-        if failure is None and began_s is not None:
-            self._waiting.latencies.syncs.observe(self._seconds() - began_s)
         self._store.finished(job, failure)
         if isinstance(failure, NotOpened):
             if not self._starved:
@@ -130,6 +129,8 @@ class Flusher:
             self._answer_waiting()
             for synced, _ in self._watchers:
                 synced()
+            if began_s is not None:
+                self._waiting.latencies.syncs.observe(ended_s - began_s)
             if self._wanted or (self._waiting.sync_flush and len(self._waiting)):
                 self.kick()
         if self._running is None:
