@@ -219,6 +219,10 @@ class Registry(CollectorRegistry):
         """Labelled values that somebody already keeps."""
         self._add(Asked(self._shape(kind, name, help_text, labels), series))
 
+    def add_bare_target(self) -> None:
+        """``target_info`` without labels, as OpenTelemetry for Java has it where nothing is said of the process."""
+        self._add(Asked(Shape("gauge", "target_info", "Target metadata", (), {}), lambda: [((), 1)]))
+
     def _shape(self, kind: str, name: str, help_text: str, labels: Sequence[str]) -> Shape:
         shape = Shape(kind, name, help_text, labels, self._constant)
         self.shapes[name] = shape

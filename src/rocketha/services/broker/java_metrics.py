@@ -63,7 +63,7 @@ class JavaMetrics(BrokerFeature):
 
     def install(self, metrics: Registry) -> None:
         """Register what the keys ask for."""
-        self._exported.ask("target_info", "Target metadata", lambda: 1)
+        self._exported.add_bare_target()
         keys = self._core.config.metrics
         for wanted, install in (
             (keys.enable_stats_metrics, self._install_numbers),

@@ -105,7 +105,7 @@ class Exported:
             ]
 
         metrics = self.registry
-        metrics.ask("target_info", "Target metadata", lambda: 1)
+        metrics.add_bare_target()
         metrics.ask("role", "role of current node", role)
         metrics.ask_series("active_broker_num", "now active brokers num", ("cluster", "broker_set"), active)
         metrics.ask_series(
