@@ -74,8 +74,8 @@ class PageTests(MetricsCase):
             for title, rows in wanted.items():
                 begin = text.index(f"\n{title}\n--")
                 first = text.index("\n==", begin) + 1
-                last = text.index("\n\n", first)
-                text = text[:first] + rows + text[last:]
+                _, gap, rest = text[first:].partition("\n\n")
+                text = text[:first] + rows + (gap + rest if gap else "\n")
             PAGE.write_text(text, encoding="utf-8")
         found = sections(text)
         for title, rows in wanted.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sys
+import time
 from typing import Any
 from unittest import mock
 
@@ -65,7 +66,7 @@ class SentTests(TestCase):
         port = reactor.listenTCP(0, Site(receiver), interface="127.0.0.1")
         self.addCleanup(port.stopListening)
         sender = HttpSender(f"http://127.0.0.1:{port.getHost().port}/v1/metrics")
-        service = OtlpService(registry(), RESOURCE, 50, sender)
+        service = OtlpService(registry(), RESOURCE, 50, sender, time.time)
         service.startService()
         request = yield receiver.taken.get()
         (resource,) = request.resource_metrics
@@ -96,7 +97,7 @@ class WaitingTests(SynchronousTestCase):
         self.clock, self.sent = Clock(), 0
         self.result: Any = True
         self.works: list[HeldWork] = []
-        self.service = OtlpService(registry(), RESOURCE, 1000, self, self.clock, lambda: 1.0, self.work)
+        self.service = OtlpService(registry(), RESOURCE, 1000, self, lambda: 1.0, self.clock, self.work)
 
     def send(self, data: Any) -> Any:
         self.sent += 1

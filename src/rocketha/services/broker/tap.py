@@ -72,6 +72,7 @@ def tell(broker: BrokerService, network: TlsNetwork, parent: service.MultiServic
         target=target,
         checks=(broker.healthy, broker.ready),
         refusals=broker.refusals,
+        wall=broker.platform.wall,
     )
     told.begin(network, parent)
 

@@ -79,7 +79,7 @@ class MetricsConfig(Section):
     metrics_otlp_endpoint: str = text(
         "",
         "URL to which rocketha's own metrics are sent, as OTLP over HTTP; needs rocketha[otel]. Headers and "
-        "certificates are OpenTelemetry's OTEL_EXPORTER_OTLP_... of the environment. Empty: they are not sent.",
+        "certificates are those of OpenTelemetry's environment variables. Empty: they are not sent.",
         check=check_url,
         ours=True,
     )

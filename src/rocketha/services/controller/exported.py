@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 from rocketha.controller.group import GroupKey
 from rocketha.controller.liveness import ReplicaKey
+from rocketha.controller.routes import ROUTES
 from rocketha.latencies import NO_TIME, RequestKey, RequestTimes
 from rocketha.observe.metrics import Registry
 from rocketha.raft.config import Role
@@ -24,26 +25,13 @@ BOUNDS_US = (
 ROLES = {Role.LEADER: 3, Role.FOLLOWER: 2, Role.LEARNER: 2, Role.CANDIDATE: 1, Role.PRE_CANDIDATE: 1}
 NO_ROLE = 0
 
+_OWN = frozenset(map(int, RequestCode))
 _TYPES = {
-    int(code): f"CONTROLLER_{code.name.removeprefix('CONTROLLER_')}"
-    for code in (
-        RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET,
-        RequestCode.CONTROLLER_ELECT_MASTER,
-        RequestCode.CONTROLLER_REGISTER_BROKER,
-        RequestCode.CONTROLLER_GET_REPLICA_INFO,
-        RequestCode.CONTROLLER_GET_METADATA_INFO,
-        RequestCode.CONTROLLER_GET_SYNC_STATE_DATA,
-        RequestCode.GET_BROKER_EPOCH_CACHE,
-        RequestCode.NOTIFY_BROKER_ROLE_CHANGED,
-        RequestCode.BROKER_HEARTBEAT,
-        RequestCode.UPDATE_CONTROLLER_CONFIG,
-        RequestCode.GET_CONTROLLER_CONFIG,
-        RequestCode.CLEAN_BROKER_DATA,
-        RequestCode.CONTROLLER_GET_NEXT_BROKER_ID,
-        RequestCode.CONTROLLER_APPLY_BROKER_ID,
-    )
+    code: f"CONTROLLER_{RequestCode(code).name.removeprefix('CONTROLLER_')}"
+    for code in map(int, ROUTES)
+    if code in _OWN
 }
-"""Java's ``RequestType``; other requests have none."""
+"""Java's ``RequestType``; requests of rocketha's own have none."""
 
 _NOT_ELECTED = {
     int(ResponseCode.CONTROLLER_MASTER_STILL_EXIST): "keep_current_master",

@@ -105,7 +105,7 @@ class ControllerService(service.MultiService):
         self.setName("controller")
         self.config = config
         self.log = make_logger()
-        self._platform = platform
+        self.platform = platform
         self._reactor = platform.reactor
         self._listen = tuple(listen) or (
             views.endpoint(config.bind_address, config.listen_port, config.remoting.server_socket_backlog),
@@ -226,11 +226,11 @@ class ControllerService(service.MultiService):
         config, reactor_ = self.config, self._reactor
         self.state = ControllerState()
         self._elections = Elections(
-            config, self.state, reactor_.seconds, self._platform.wall, lambda event: self._sequencer.propose(event)
+            config, self.state, reactor_.seconds, self.platform.wall, lambda event: self._sequencer.propose(event)
         )
         if self.exported is not None:
             self._elections.elected = self.exported.elected
-        self._watch = Watch(self._platform.dialer, config, self.state, self.other_voters, self._elections.elect)
+        self._watch = Watch(self.platform.dialer, config, self.state, self.other_voters, self._elections.elect)
         self._notices = Notices(reactor_, self._watch.probes.connections, self._watch.probes.behind, self._elections)
         self._requests = Requests(self.state, self._watch, config)
         turn = Turn()
@@ -242,7 +242,7 @@ class ControllerService(service.MultiService):
         raft.started.addCallbacks(lambda _: self._recovered(), lambda _: None).addErrback(
             lambda why: log.err(why, "what follows the recovery of the log failed")
         )
-        self._own = OwnAnswers(config, raft, self._watch, self._notices, self.state, self._platform.askers.known)
+        self._own = OwnAnswers(config, raft, self._watch, self._notices, self.state, self.platform.askers.known)
         limits = views.limits(config.remoting)
         parts = ServerParts(
             turn=turn,
@@ -251,10 +251,10 @@ class ControllerService(service.MultiService):
             shows=shows_by(ROUTES),
             answered=None if self.exported is None else self.exported.answered,
         )
-        requests = guarded(self, self._platform.askers, ROUTES)
+        requests = guarded(self, self.platform.askers, ROUTES)
         self.factory = SharedPort(requests, reactor_, raft.port, limits, parts)
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes)
-        network = self._platform.network
+        network = self.platform.network
         self._parts = [raft, *(network.port(reactor_, each, self.factory, self.refusals) for each in self._listen)]
         for part in self._parts:
             part.setServiceParent(self)
@@ -280,13 +280,13 @@ class ControllerService(service.MultiService):
             directory,
             config.raft_join_existing,
             config.raft_secret,
-            self._platform.askers.is_controller,
+            self.platform.askers.is_controller,
         )
         machine = ControllerMachine(self.state, self._elections.applied)
         return RaftService(
             member,
-            MachineStore(member, machine, self._platform, options),
-            self._platform,
+            MachineStore(member, machine, self.platform, options),
+            self.platform,
             options,
             core,
             turn=turn,
@@ -454,7 +454,7 @@ class ControllerService(service.MultiService):
     ) -> Answer | defer.Deferred[Any]:
         cluster = self._clusters.get(connection.id, "")
         caller = Caller(connection.peer, cluster, self._own.operators.is_operator(connection))
-        found = self._requests.decode(command, caller, self.leading, self._platform.wall_ms())
+        found = self._requests.decode(command, caller, self.leading, self.platform.wall_ms())
         if isinstance(found, Answer):
             return found
         if isinstance(found, Intent):
@@ -489,7 +489,7 @@ class ControllerService(service.MultiService):
 
     def _inform(self, question: Question) -> defer.Deferred[Any]:
         return self.raft.barrier().addCallback(
-            lambda _: self._requests.answer(question, self._platform.wall_ms()) if self.leading else answers.NOT_LEADER
+            lambda _: self._requests.answer(question, self.platform.wall_ms()) if self.leading else answers.NOT_LEADER
         )
 
     def _telling(self, connection: RemotingProtocol, command: Command, caller: Caller, answer: Answer) -> Answer:

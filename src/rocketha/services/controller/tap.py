@@ -97,6 +97,7 @@ def tell(controller: ControllerService, metrics: Registry, network: TlsNetwork, 
         target=target,
         checks=(controller.healthy, controller.ready),
         refusals=controller.refusals,
+        wall=controller.platform.wall,
     )
     told.begin(network, parent)
 

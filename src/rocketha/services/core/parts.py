@@ -105,6 +105,15 @@ def _tables(state: BrokerState, store: MessageStore, delays: DelayLevels) -> dic
     }
 
 
+def _latencies(config: BrokerConfig, platform: Platform, stats: BrokerStats) -> Latencies:
+    """What is timed; and what else Java's metrics need, where they are exported."""
+    latencies = Latencies(platform.reactor.seconds)  # which is the steady clock's by now
+    if config.metrics.exported:
+        stats.traffic = Traffic() if config.metrics.enable_request_metrics else None
+        latencies.requests = RequestTimes() if config.metrics.enable_remoting_metrics else None
+    return latencies
+
+
 def make_parts(
     config: BrokerConfig,
     platform: Platform,
@@ -122,10 +131,7 @@ def make_parts(
     store_host = store_host_of(config, opened.address)
     reads = PatientReads(store)
     stats, rules = BrokerStats(platform.now_ms(), platform.wall_ms, local_utc_offset_ms()), MessageRules()
-    latencies = Latencies(platform.reactor.seconds)  # which is the steady clock's by now
-    if config.metrics.exported:
-        stats.traffic = Traffic() if config.metrics.enable_request_metrics else None
-        latencies.requests = RequestTimes() if config.metrics.enable_remoting_metrics else None
+    latencies = _latencies(config, platform, stats)
     held, waiting = HeldPulls(), Acknowledgements(latencies=latencies)
     delays = DelayLevels(parse_levels(keys.message_delay_level))
     obeyed, memory_bytes = _rules_of(config), platform.memory_bytes()

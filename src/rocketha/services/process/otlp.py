@@ -6,7 +6,6 @@ at a time; one that is due while another is under way is left out.  Needs the ex
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -57,6 +56,7 @@ class OtlpService(service.Service):
     :param resource: who tells them: OpenTelemetry's attributes.
     :param every_ms: how often they are sent; and once more at the end.
     :param sender: such as :class:`HttpSender`.
+    :param wall: the time of day, seconds since 1970.
     :ivar failed: how many sendings failed.
     """
 
@@ -66,8 +66,8 @@ class OtlpService(service.Service):
         resource: Mapping[str, str],
         every_ms: int,
         sender: Sender,
+        wall: Callable[[], float],
         reactor: Any = None,
-        wall: Callable[[], float] = time.time,
         make_work: Callable[[Any, str], BlockingWork] = Worker,
     ) -> None:
         self.setName("otlp")

@@ -7,7 +7,7 @@ what the status port shows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -30,6 +30,7 @@ class Told:
     :ivar target: what the process is (:func:`rocketha.services.process.status.target_of`).
     :ivar checks: whether the server is healthy, and ready.
     :ivar refusals: told of the connections that the port ends.
+    :ivar wall: the time of day, seconds since 1970.
     """
 
     keys: MetricsConfig
@@ -38,6 +39,7 @@ class Told:
     target: Mapping[str, str]
     checks: tuple[Check, Check]
     refusals: Refusals
+    wall: Callable[[], float]
 
     def begin(self, network: Network, parent: Any, reactor: Any = None) -> None:
         """Make the services that tell it, under a parent."""
@@ -50,5 +52,5 @@ class Told:
         if keys.metrics_otlp_endpoint:
             resource = {name.replace("service_", "service."): value for name, value in self.target.items()}
             sender = HttpSender(keys.metrics_otlp_endpoint)
-            otlp = OtlpService(self.metrics, resource, keys.metrics_otlp_interval, sender, reactor)
+            otlp = OtlpService(self.metrics, resource, keys.metrics_otlp_interval, sender, self.wall, reactor)
             otlp.setServiceParent(parent)
