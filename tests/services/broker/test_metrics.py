@@ -5,10 +5,17 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from twisted.application.service import MultiService
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import maybeDeferred
+from twisted.internet.testing import StringTransport
+
 from rocketha.broker import lag
 from rocketha.errors import ConfigError
 from rocketha.observe.metrics import SERIES_MAX
+from rocketha.protocols.network import InTheClear
 from rocketha.services.config.loading import load_broker, load_controller, load_namesrv
+from rocketha.services.tls.exporter import Told
 from rocketha.store.in_memory import NotInMemory
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire.codes import RequestCode
@@ -303,3 +310,53 @@ class KeysTests(BrokerCase):
         self.send(self.connect(), b"x")
         self.assertEqual(first.get_sample_value("rocketha_messages_in_total"), 0)
         self.assertEqual(self.service.metrics.get_sample_value("rocketha_messages_in_total"), 1)
+
+
+class PortTests(MetricsCase):
+    """The port of ``metricsExporterType=PROM``."""
+
+    config = f"{EXPORTED}metricsPromExporterPort=7777\n"
+
+    def test_opened(self) -> None:
+        """Where the keys say, with Java's names, in the format that is asked for; it ends with the service."""
+        exported, network = self.service.exported, InTheClear()
+        assert exported is not None
+        told = Told(
+            keys=self.service.config.metrics,
+            metrics=self.service.metrics,
+            exported=exported,
+            target={},
+            checks=(self.service.healthy, self.service.ready),
+            refusals=self.service.refusals,
+            wall=self.clock.seconds,
+        )
+        parent = MultiService()
+        told.begin(network, parent, self.clock)
+        parent.privilegedStartService()
+        parent.startService()
+        port, factory, _, interface = self.clock.tcpServers[-1]
+        self.assertEqual((port, interface), (7777, "127.0.0.1"))
+        protocol = factory.buildProtocol(IPv4Address("TCP", "127.0.0.1", 5))
+        transport = StringTransport(peerAddress=IPv4Address("TCP", "127.0.0.1", 5))
+        protocol.makeConnection(transport)
+        protocol.dataReceived(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        head, _, body = transport.value().partition(b"\r\n\r\n")
+        self.assertTrue(head.startswith(b"HTTP/1.1 200 "))
+        self.assertEqual(body.decode(), exported.exposition())
+        self.assertIn("\ntarget_info 1.0\n", body.decode())
+        self.successResultOf(maybeDeferred(parent.stopService))
+
+    def test_only_then(self) -> None:
+        """Without the key there is no port, and nobody to send to."""
+        told = Told(
+            keys=load_broker(b"", environment={"HOME": "/home"}).config.metrics,
+            metrics=self.service.metrics,
+            exported=None,
+            target={},
+            checks=(self.service.healthy, self.service.ready),
+            refusals=self.service.refusals,
+            wall=self.clock.seconds,
+        )
+        parent = MultiService()
+        told.begin(InTheClear(), parent, self.clock)
+        self.assertEqual(list(parent), [])
