@@ -6,6 +6,7 @@ at a time; one that is due while another is under way is left out.  Needs the ex
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -18,8 +19,8 @@ from rocketha.observe.metrics import Registry
 from rocketha.services.process.ticker import Ticker
 from rocketha.services.waiting.blocking import BlockingWork, Worker
 
-TIMEOUT_S = 10
-"""How long one sending may take, with all attempts."""
+TIMEOUT_S = 3
+"""How long one sending may take, with all attempts; the end of a process waits for it."""
 
 
 class Sender(Protocol):
@@ -41,6 +42,8 @@ class HttpSender:
     def __init__(self, url: str) -> None:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
+        # It tells of each attempt; what came of them is told here.
+        logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
         self._exporter = OTLPMetricExporter(endpoint=url, timeout=TIMEOUT_S)
 
     def send(self, data: Any) -> bool:
@@ -100,14 +103,15 @@ class OtlpService(service.Service):
 
     @defer.inlineCallbacks
     def stopService(self) -> Any:
-        """Twisted: send once more; fires when that is over."""
+        """Twisted: send once more, if that may succeed; fires when it is over."""
         super().stopService()
         if self._ticker is None:
             return
         self._ticker.stop()
         yield self._idle()
-        self.send()
-        yield self._idle()
+        if not self.failed:
+            self.send()
+            yield self._idle()
         yield self._work.run(self._sender.close)
         self._work.stop()
 
