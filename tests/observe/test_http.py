@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from typing import Any
 
 from twisted.internet import reactor
@@ -62,6 +63,18 @@ class StatusTests(SynchronousTestCase):
         self.assertEqual((status, body), (200, self.registry.exposition().encode()))
         self.assertIn(b"content-type: text/plain; version=0.0.4", head)
         self.assertIn(b"cache-control: no-store", head)
+
+    def test_formats(self) -> None:
+        """OpenMetrics for a scraper that prefers it; gzip for who takes it; a query changes nothing."""
+        ask = b"GET /metrics?x=1 HTTP/1.1\r\nHost: x\r\n"
+        status, head, body = self.ask(ask + b"Accept: application/openmetrics-text;version=1.0.0\r\n\r\n")
+        self.assertEqual((status, body[-6:]), (200, b"# EOF\n"))
+        self.assertIn(b"content-type: application/openmetrics-text; version=1.0.0", head)
+        status, head, body = self.ask(b"GET /metrics HTTP/1.0\r\nAccept-Encoding: gzip\r\n\r\n")
+        self.assertIn(b"content-encoding: gzip", head)
+        self.assertEqual(gzip.decompress(body), self.registry.exposition().encode())
+        status, head, body = self.get("/healthz")
+        self.assertNotIn(b"content-encoding", head)
 
     def test_health_and_readiness_are_told_apart(self) -> None:
         """A broker that recovers is healthy and not ready; the reason is in the body."""
@@ -161,4 +174,4 @@ class RealPortTests(TestCase):
         response = yield Agent(reactor).request(b"GET", url)
         self.assertEqual(response.code, 200)
         body: Deferred[bytes] = readBody(response)
-        self.assertIn(b"sent_total 3\n", (yield body))
+        self.assertIn(b"sent_total 3.0\n", (yield body))

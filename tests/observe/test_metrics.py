@@ -6,6 +6,8 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import InvariantBroken
@@ -13,6 +15,7 @@ from rocketha.observe.metrics import OTHER, SERIES_MAX, Histogram, Registry
 
 # One sample line of the format; label values hold no raw quote, backslash or newline.
 LABEL = r'[a-z_]+="([^"\\\n]|\\["\\n])*"'
+TEXT = st.characters(codec="utf-8")
 SAMPLE = re.compile(rf"^[a-z_][a-z0-9_]*(\{{{LABEL}(,{LABEL})*\}})? (-?[0-9.e+-]+|\+Inf|-Inf|NaN)$")
 
 
@@ -31,18 +34,51 @@ class MetricsTests(SynchronousTestCase):
         latency.observe(0.75, times=2)
         latency.observe(3)
         registry.ask("log_bytes", "Asked.", lambda: 5)
-        registry.ask_series("queue_offset", "Asked.", ["topic"], lambda: [(["T"], 9)], kind="counter")
+        registry.ask_series("queue_total", "Asked.", ["topic"], lambda: [(["T"], 9)], kind="counter")
         self.assertEqual(
             registry.exposition(),
-            "# HELP connections Open\\nnow.\n# TYPE connections gauge\nconnections 7\n"
-            "# HELP log_bytes Asked.\n# TYPE log_bytes gauge\nlog_bytes 5\n"
-            '# HELP queue_offset Asked.\n# TYPE queue_offset counter\nqueue_offset{topic="T"} 9\n'
+            "# HELP connections Open\\nnow.\n# TYPE connections gauge\nconnections 7.0\n"
+            "# HELP log_bytes Asked.\n# TYPE log_bytes gauge\nlog_bytes 5.0\n"
+            '# HELP queue_total Asked.\n# TYPE queue_total counter\nqueue_total{topic="T"} 9.0\n'
             "# HELP send_seconds Time.\n# TYPE send_seconds histogram\n"
-            'send_seconds_bucket{le="0.5"} 1\nsend_seconds_bucket{le="1"} 3\nsend_seconds_bucket{le="+Inf"} 4\n'
-            "send_seconds_sum 5\nsend_seconds_count 4\n"
+            'send_seconds_bucket{le="0.5"} 1.0\nsend_seconds_bucket{le="1.0"} 3.0\nsend_seconds_bucket{le="+Inf"} 4.0\n'
+            "send_seconds_count 4.0\nsend_seconds_sum 5.0\n"
             "# HELP sent_total Messages stored.\n# TYPE sent_total counter\n"
-            'sent_total{topic="A"} 1\nsent_total{topic="B"} 2\n',
+            'sent_total{topic="A"} 1.0\nsent_total{topic="B"} 2.0\n',
         )
+
+    @given(st.text(TEXT), st.one_of(st.integers(), st.floats()))
+    def test_parsers_read_what_was_written(self, label: str, value: float) -> None:
+        """prometheus_client's own parsers, of both formats, give back each name, label and value."""
+        registry = Registry({"cluster": "c"})
+        registry.gauges("level", "h", ["topic"]).labelled(label).value = value
+        registry.counters("sent_total", "h", ["topic"]).labelled(label).value = 3
+        registry.histogram("wait_seconds", "h", (0.5, 1.0)).observe(0.7)
+        text, _ = registry.page("")
+        open_metrics, content_type = registry.page("application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+        self.assertTrue(content_type.startswith("application/openmetrics-text; version=1.0.0"))
+        for families in (
+            text_string_to_metric_families(text.decode()),
+            openmetrics.text_string_to_metric_families(open_metrics.decode()),
+        ):
+            found = {(each.name, *each.labels.items()): each.value for family in families for each in family.samples}
+            self.assertEqual(repr(found["level", ("cluster", "c"), ("topic", label)]), repr(float(value)))
+            self.assertEqual(found["sent_total", ("cluster", "c"), ("topic", label)], 3)
+            self.assertEqual(found["wait_seconds_bucket", ("cluster", "c"), ("le", "1.0")], 1)
+            self.assertEqual(found["wait_seconds_count", ("cluster", "c")], 1)
+
+    def test_which_format(self) -> None:
+        """What the header asks for; Prometheus's text for who asks for nothing, or for nothing that there is."""
+        registry = Registry()
+        for accept, begin in (
+            ("", "text/plain; version=0.0.4"),
+            ("*/*", "text/plain; version=0.0.4"),
+            ("text/html", "text/plain; version=0.0.4"),
+            ("application/openmetrics-text; version=x", "text/plain; version=0.0.4"),
+            ("application/openmetrics-text", "application/openmetrics-text; version=1.0.0"),
+            ("text/plain;version=1.0.0;q=0.2", "text/plain; version=1.0.0"),
+        ):
+            self.assertTrue(registry.page(accept)[1].startswith(begin), (accept, registry.page(accept)[1]))
 
     @given(st.text(), st.one_of(st.integers(), st.floats()))
     def test_every_line_is_well_formed(self, label: str, value: float) -> None:
@@ -60,21 +96,23 @@ class MetricsTests(SynchronousTestCase):
         histogram = Histogram((0.1, 1.0, 10.0))
         for value in values:
             histogram.observe(value)
-        found = {extra: value for suffix, extra, value in histogram.samples() if suffix == "_bucket"}
+        registry = Registry()
+        registry.ask("h", "h", lambda: histogram, "histogram")
         for bound in (0.1, 1.0, 10.0):
-            name = f'le="{bound:g}"'
-            self.assertEqual(found[name], sum(value <= bound for value in values))
-        self.assertEqual(found['le="+Inf"'], len(values))
+            found = registry.get_sample_value("h_bucket", {"le": str(bound)})
+            self.assertEqual(found, sum(value <= bound for value in values))
+        self.assertEqual(registry.get_sample_value("h_bucket", {"le": "+Inf"}), len(values))
         self.assertEqual(histogram.count, len(values))
 
     def test_series_are_bounded(self) -> None:
         """A peer that makes up topics cannot make the metrics grow: the rest share one series, and nothing is lost."""
-        family = Registry().counters("sent_total", "h", ["topic"])
+        registry = Registry()
+        family = registry.counters("sent_total", "h", ["topic"])
         for number in range(SERIES_MAX + 500):
             family.labelled(f"T{number}").value += 1
-        lines = list(family.lines())
+        lines = registry.exposition().splitlines()[2:]
         self.assertEqual(len(lines), SERIES_MAX + 1)
-        self.assertIn(f'sent_total{{topic="{OTHER}"}} 500', lines)
+        self.assertIn(f'sent_total{{topic="{OTHER}"}} 500.0', lines)
         self.assertIs(family.labelled("T3"), family.labelled("T3"))
 
     def test_asked_series_are_bounded(self) -> None:
@@ -87,7 +125,9 @@ class MetricsTests(SynchronousTestCase):
         """A name used twice, a name Prometheus refuses, wrong labels, falling bounds: our bug, said at once."""
         registry = Registry()
         registry.counter("a_total", "h")
-        self.assertRaises(InvariantBroken, registry.gauge, "a_total", "h")
+        self.assertRaises(InvariantBroken, registry.counter, "a_total", "h")
+        self.assertRaises(InvariantBroken, registry.gauge, "b_total", "h")
+        self.assertRaises(InvariantBroken, registry.counter, "b", "h")
         self.assertRaises(InvariantBroken, registry.gauge, "a-b", "h")
         self.assertRaises(InvariantBroken, registry.gauges, "b", "h", ["le le"])
         self.assertRaises(InvariantBroken, registry.gauges("c", "h", ["topic"]).labelled)

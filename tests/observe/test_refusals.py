@@ -62,7 +62,9 @@ class RefusalsCase(unittest.TestCase):
         registry = Registry()
         refusals.install(registry, self.refusals)
         lines = registry.exposition().splitlines()
-        return {name: int(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
+        return {
+            name: int(float(value)) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")
+        }
 
     def told(self) -> int:
         """How many refusals the lines so far stand for."""
@@ -165,11 +167,11 @@ class CountTests(RefusalsCase):
         self.assertEqual(
             self.metrics(),
             {
-                'rocketha_requests_refused_total{role="broker",request="HEART_BEAT",reason="SYSTEM_ERROR"}': 2,
-                'rocketha_requests_refused_total{role="broker",request="unknown",reason="SYSTEM_ERROR"}': 2,
-                'rocketha_requests_refused_total{role="broker",request="UPDATE_AND_CREATE_TOPIC",reason="unknown"}': 1,
-                'rocketha_connections_ended_total{role="broker",reason="bad_frame"}': 1,
-                'rocketha_rows_ignored_total{role="broker",request="HEART_BEAT",reason="bad_value"}': 1,
+                'rocketha_requests_refused_total{reason="SYSTEM_ERROR",request="HEART_BEAT",role="broker"}': 2,
+                'rocketha_requests_refused_total{reason="SYSTEM_ERROR",request="unknown",role="broker"}': 2,
+                'rocketha_requests_refused_total{reason="unknown",request="UPDATE_AND_CREATE_TOPIC",role="broker"}': 1,
+                'rocketha_connections_ended_total{reason="bad_frame",role="broker"}': 1,
+                'rocketha_rows_ignored_total{reason="bad_value",request="HEART_BEAT",role="broker"}': 1,
             },
         )
         self.assertEqual({each["event"] for each in self.said}, {"request.refused", "connection.ended", "row.ignored"})

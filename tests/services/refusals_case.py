@@ -32,7 +32,7 @@ def seen_at(server: refusals.Refusals) -> dict[str, int]:
     registry = Registry()
     refusals.install(registry, server)
     lines = (line.rpartition(" ") for line in registry.exposition().splitlines())
-    return {name: int(value) for name, _, value in lines if name.startswith("rocketha_requests_refused_total{")}
+    return {name: int(float(value)) for name, _, value in lines if name.startswith("rocketha_requests_refused_total{")}
 
 
 def series(role: str, code: int, answer: int) -> str:
@@ -51,4 +51,4 @@ def told(said: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def _series(role: str, request: str, reason: str) -> str:
-    return f'rocketha_requests_refused_total{{role="{role}",request="{request}",reason="{reason}"}}'
+    return f'rocketha_requests_refused_total{{reason="{reason}",request="{request}",role="{role}"}}'

@@ -25,7 +25,7 @@ PURE_PACKAGES = (
     "store",
     "export",
 )
-PURE_MODULES = ("addresses", "rates")
+PURE_MODULES = ("addresses", "latencies", "rates")
 PURE_EXCEPTIONS = ("store/posix_disk.py",)
 
 

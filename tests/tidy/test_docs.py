@@ -24,6 +24,7 @@ from rocketha.services.config.loading import (
     ReplicationConfig,
     TlsConfig,
 )
+from rocketha.services.config.metrics import MetricsConfig
 from rocketha.services.config.unsupported import IGNORED, REFUSED
 from tests.tidy.source import ROOT, Module, modules
 
@@ -130,6 +131,7 @@ class DocsTests(unittest.TestCase):
             AccessConfig,
             BrokerConfig,
             ControllerConfig,
+            MetricsConfig,
             NamesrvConfig,
             ProxiesConfig,
             RemotingConfig,

@@ -20,6 +20,7 @@ RANKS = {
     "errors": 0,
     "plugins": 0,
     "rates": 0,
+    "latencies": 1,
     "wire": 1,
     **dict.fromkeys(set(PURE_PACKAGES) - {"wire"}, 2),
     "observe": 3,

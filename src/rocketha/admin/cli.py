@@ -42,6 +42,7 @@ SUBCOMMANDS = {
     "config": "tell whether a configuration would start, and what it amounts to: check",
     "check": "the same as config check, of a broker",
     "requests": "print which requests a broker serves in which role",
+    "metrics": "print rules for Prometheus, or a dashboard for Grafana",
     "formats": "print the layout of every wire and disk format",
     "export": "copy a broker's store, checked, for other programs; again for what came since",
     "restore": "make a broker's store of an export, checked byte by byte",

@@ -16,6 +16,7 @@ from rocketha.admin.commands import command as declared
 from rocketha.services.config.access import AccessConfig
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
+from rocketha.services.config.metrics import MetricsConfig
 from rocketha.services.config.proxies import ProxiesConfig
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.config.settings import Key, Section, show
@@ -31,6 +32,7 @@ SECTIONS: tuple[tuple[str, str, type[Section]], ...] = (
     ("Nameserver", "namesrv.conf", NamesrvConfig),
     ("Controller", "controller.conf, or namesrv.conf with enableControllerInNamesrv", ControllerConfig),
     ("Ports", "broker.conf, namesrv.conf and controller.conf", RemotingConfig),
+    ("Metrics", "broker.conf and controller.conf", MetricsConfig),
     ("TLS", "the same, or the file that tls.config.file names", TlsConfig),
 )
 

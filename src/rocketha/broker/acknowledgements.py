@@ -21,6 +21,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from rocketha.latencies import NO_TIME, SEND_KEY, Latencies
 from rocketha.wire.codes import ResponseCode
 
 
@@ -46,12 +47,14 @@ class Waiting(NamedTuple):
     :ivar end: of its last message in the log.
     :ivar since_ms: when it was stored.
     :ivar frame: makes the answer from its code.
+    :ivar arrived_s: when the send came.
     """
 
     end: int
     since_ms: int
     connection: Writer
     frame: Callable[[int], bytes]
+    arrived_s: float
 
 
 class Lack(Enum):
@@ -80,14 +83,23 @@ class Acknowledgements:
     :ivar flush_timeout_ms: how long one waits for the disk.
     :ivar slave_timeout_ms: how long for replicas.
     :ivar late: how many sends were told that too few replicas have them.
+    :ivar latencies: how long each took, and the replicas.
     """
 
-    def __init__(self, sync_flush: bool = False, flush_timeout_ms: int = 5000, slave_timeout_ms: int = 3000) -> None:
+    def __init__(
+        self,
+        sync_flush: bool = False,
+        flush_timeout_ms: int = 5000,
+        slave_timeout_ms: int = 3000,
+        latencies: Latencies | None = None,
+    ) -> None:
         self.sync_flush = sync_flush
         self.replicas = Replicas.NOT_ASKED
         self.flush_timeout_ms = flush_timeout_ms
         self.slave_timeout_ms = slave_timeout_ms
         self.late = 0
+        self.latencies = Latencies() if latencies is None else latencies
+        self._sends = self.latencies.sends
         self._replicated: deque[Waiting] = deque()  # for replicas; under SYNC_FLUSH for the disk too
         self._local: deque[Waiting] = deque()  # for the disk alone, answered with _local_code
         self._on_disk = 0
@@ -96,21 +108,30 @@ class Acknowledgements:
     def __len__(self) -> int:
         return len(self._replicated) + len(self._local)
 
-    def stored(self, end: int, now_ms: int, connection: Writer, frame: Callable[[int], bytes]) -> None:
+    def stored(
+        self, end: int, now_ms: int, connection: Writer, frame: Callable[[int], bytes], arrived_s: float = NO_TIME
+    ) -> None:
         """A message was stored whose sender wants to know that it is safe: answer now, or when it is.
 
         :param end: not below those before it.
+        :param arrived_s: when the send came.
         """
         replicas = self.replicas
         if replicas is Replicas.AWAITED or replicas is Replicas.MAJORITY:
-            self._replicated.append(Waiting(end, now_ms, connection, frame))
+            self._replicated.append(Waiting(end, now_ms, connection, frame, arrived_s))
             return
         if replicas is Replicas.MISSING:
             frame = _without_slave(frame)
         if self.sync_flush:
-            self._local.append(Waiting(end, now_ms, connection, frame))
+            self._local.append(Waiting(end, now_ms, connection, frame, arrived_s))
         else:
             connection.write(frame(ResponseCode.SUCCESS))
+            self._sends.note(arrived_s)
+
+    def appended(self, end: int) -> None:
+        """A turn's messages were stored, the last up to ``end``."""
+        if self.replicas is Replicas.AWAITED or self.replicas is Replicas.MAJORITY:
+            self.latencies.written(end)
 
     @property
     def oldest(self) -> Oldest | None:
@@ -137,23 +158,42 @@ class Acknowledgements:
     def flushed(self, offset: int) -> int:
         """The disk has everything below ``offset``: answer those that waited for no more; how many."""
         self._on_disk = max(self._on_disk, offset)
-        return _answer_until(self._local, self._on_disk) + self._release()
+        return self._answer_until(self._local, self._on_disk) + self._release()
 
     def replicated(self, offset: int) -> int:
         """As many replicas as count have everything below ``offset``; how many were answered."""
         self._at_replicas = max(self._at_replicas, offset)
+        self.latencies.replicated(offset)
         return self._release()
 
     def _release(self) -> int:
         safe = min(self._at_replicas, self._on_disk) if self.sync_flush else self._at_replicas
-        return _answer_until(self._replicated, safe)
+        return self._answer_until(self._replicated, safe)
+
+    def _answer_until(self, waiting: deque[Waiting], offset: int) -> int:
+        count, note = 0, self._sends.note
+        while waiting and waiting[0].end <= offset:
+            entry = waiting.popleft()
+            entry.connection.write(entry.frame(ResponseCode.SUCCESS))
+            note(entry.arrived_s)
+            count += 1
+        return count
+
+    def _tell(self, entry: Waiting, code: int) -> None:
+        entry.connection.write(entry.frame(code))
+        self.latencies.told(SEND_KEY._replace(answer=code), entry.arrived_s, self._sends.ended)
+
+    def _fail(self, waiting: deque[Waiting], code: int) -> int:
+        count = len(waiting)
+        while waiting:
+            self._tell(waiting.popleft(), code)
+        return count
 
     def expired(self, now_ms: int) -> int:
         """Answer those past a deadline; how many."""
         count = 0
         while self._local and self._local[0].since_ms + self.flush_timeout_ms <= now_ms:
-            entry = self._local.popleft()
-            entry.connection.write(entry.frame(ResponseCode.FLUSH_DISK_TIMEOUT))
+            self._tell(self._local.popleft(), ResponseCode.FLUSH_DISK_TIMEOUT)
             count += 1
         waiting, kept = self._replicated, []
         first_ms = self._first_ms()
@@ -163,7 +203,7 @@ class Acknowledgements:
             if code is None:
                 kept.append(entry)
             else:
-                entry.connection.write(entry.frame(self._told(code)))
+                self._tell(entry, self._told(code))
                 self.late += code == ResponseCode.FLUSH_SLAVE_TIMEOUT
                 count += 1
         waiting.extendleft(reversed(kept))
@@ -196,18 +236,21 @@ class Acknowledgements:
         Also those that wait for replicas only: the page cache may have dropped what was to be synced, so that success,
         which says that this broker has the message, would not be true.
         """
-        count = _fail(self._local, ResponseCode.FLUSH_DISK_TIMEOUT)
-        return count + _fail(self._replicated, self._told(ResponseCode.FLUSH_DISK_TIMEOUT))
+        self.latencies.forget_writes()
+        count = self._fail(self._local, ResponseCode.FLUSH_DISK_TIMEOUT)
+        return count + self._fail(self._replicated, self._told(ResponseCode.FLUSH_DISK_TIMEOUT))
 
     def abandon(self) -> int:
         """This broker is the master no more: nobody can say that a message is safe; how many were answered."""
-        count = _fail(self._local, ResponseCode.FLUSH_DISK_TIMEOUT)
-        late = _fail(self._replicated, self._told(ResponseCode.FLUSH_SLAVE_TIMEOUT))
+        self.latencies.forget_writes()
+        count = self._fail(self._local, ResponseCode.FLUSH_DISK_TIMEOUT)
+        late = self._fail(self._replicated, self._told(ResponseCode.FLUSH_SLAVE_TIMEOUT))
         self.late += late
         return count + late
 
     def log_cut(self, end: int) -> None:
         """The log ends at ``end`` now; nobody may wait.  What was said of bytes behind it is of other bytes."""
+        self.latencies.forget_writes()
         self._on_disk = min(self._on_disk, end)
         self._at_replicas = min(self._at_replicas, end)
 
@@ -215,20 +258,3 @@ class Acknowledgements:
 def _without_slave(frame: Callable[[int], bytes]) -> Callable[[int], bytes]:
     """Success of the disk is SLAVE_NOT_AVAILABLE; its failure stays what it is."""
     return lambda code: frame(code or ResponseCode.SLAVE_NOT_AVAILABLE)
-
-
-def _answer_until(waiting: deque[Waiting], offset: int) -> int:
-    count = 0
-    while waiting and waiting[0].end <= offset:
-        entry = waiting.popleft()
-        entry.connection.write(entry.frame(ResponseCode.SUCCESS))
-        count += 1
-    return count
-
-
-def _fail(waiting: deque[Waiting], code: int) -> int:
-    count = len(waiting)
-    while waiting:
-        entry = waiting.popleft()
-        entry.connection.write(entry.frame(code))
-    return count

@@ -23,6 +23,7 @@ from rocketha.broker.state import BrokerState, maker_of
 from rocketha.broker.subscription import TAG, Matches, matching, parse_tags
 from rocketha.broker.topics import TopicConfig
 from rocketha.errors import Ignored, RequestRefused
+from rocketha.latencies import Latencies, RequestKey
 from rocketha.store.in_memory import Wait
 from rocketha.store.message_store import MessageStore
 from rocketha.store.messages import GetStatus
@@ -93,9 +94,21 @@ def _forbidden(kind: int, remark: str) -> Answer:
 
 
 class Pulls:
-    """The pull side of a broker."""
+    """The pull side of a broker.
 
-    def __init__(self, state: BrokerState, store: MessageStore, rules: MessageRules, held: HeldPulls) -> None:
+    :param latencies: told how long pulls took.
+    """
+
+    def __init__(
+        self,
+        state: BrokerState,
+        store: MessageStore,
+        rules: MessageRules,
+        held: HeldPulls,
+        latencies: Latencies | None = None,
+    ) -> None:
+        latencies = self._latencies = Latencies() if latencies is None else latencies
+        self._ended, self._ended_held = latencies.pulls, latencies.held_pulls
         self._state = state
         self._store = store
         self._rules = rules
@@ -166,6 +179,10 @@ class Pulls:
         elif found.code == ResponseCode.SUCCESS:
             self._count(pull, found)
         self._write(connection, command.opaque, topic, group, found, self._asked_next(group, found))
+        if found.code == ResponseCode.SUCCESS:
+            (self._ended if first else self._ended_held).note(command.arrived_s)
+        else:
+            self._latencies.told(RequestKey(command.code, found.code, not first), command.arrived_s)
         return None
 
     def _wanted(self, command: Command, pull: _Pull, group: SubscriptionGroupConfig) -> _Wanted | Answer:

@@ -68,6 +68,7 @@ class SendAnswers:
         region_fields: Mapping[str, str],
     ) -> None:
         self._acknowledgements = acknowledgements
+        self._sends = acknowledgements.latencies.sends
         self._id_prefix = store_host.hex().upper().encode()
         region = orjson.dumps(region_fields)[1:-1]
         self._head = b'"extFields":{' + region + b',"msgId":"'
@@ -84,6 +85,7 @@ class SendAnswers:
         physical_offsets: Sequence[int],
         end: int,
         now_ms: int,
+        arrived_s: float,
     ) -> None:
         """Answer a send whose messages lie at ``physical_offsets`` in the log, the last up to ``end``.
 
@@ -91,6 +93,7 @@ class SendAnswers:
         :param unique_key: the transactionId; empty for a batch.
         :param queue_offset: of the first message.
         :param wait: whether the producer wants to wait for disk and replicas.
+        :param arrived_s: when the send came.
         """
         prefix = self._id_prefix
         if len(physical_offsets) == 1:
@@ -109,9 +112,10 @@ class SendAnswers:
         )
         waiting = self._acknowledgements
         if (wait or waiting.asks_all) and (waiting.sync_flush or waiting.replicas is not Replicas.NOT_ASKED):
-            waiting.stored(end, now_ms, connection, lambda code: _frame(code, rest))
+            waiting.stored(end, now_ms, connection, lambda code: _frame(code, rest), arrived_s)
         else:
             connection.write(_frame(0, rest))
+            self._sends.note(arrived_s)
 
 
 @compiled
@@ -429,6 +433,7 @@ class Sends:
         if header.reconsume_times <= times_max and not state.locks.any_held(group, now_ms):
             return header.topic, queue_id
         values["DELAY"] = "-1"
+        state.stats.group(group, header.topic).dead_letters += 1
         topic = names.dlq_topic(group)
         state.topic_for_group(topic, DLQ_QUEUE_NUMS)
         state.need_saved(topic)
@@ -551,6 +556,7 @@ class Sends:
             self._fail(staged, failure)
             return None
         arrived: list[PutMessage | PutBatch] = []
+        traffic = self._state.stats.traffic
         for entry, placed in zip(staged, results, strict=True):
             messages = entry.messages
             offsets: Sequence[int]
@@ -564,12 +570,16 @@ class Sends:
                 offsets, end, topic = (physical_offset,), physical_offset + size, message.topic
                 arrived.append(message)
             self._count(topic, len(offsets), end - offsets[0])
+            if traffic is not None:
+                traffic.count(arrived[-1], len(offsets), end - offsets[0], entry.command is None)
             connection, command, _, queue_id, unique_key, wait, done = entry
             if done is not None:
                 done(result)
             elif command is not None and not command.flag & 2:
-                opaque = command.opaque
-                self._answers.stored(connection, opaque, queue_id, unique_key, wait, offset, offsets, end, now_ms)
+                opaque, came_s = command.opaque, command.arrived_s
+                self._answers.stored(
+                    connection, opaque, queue_id, unique_key, wait, offset, offsets, end, now_ms, came_s
+                )
         return arrived
 
     def _without_nul(self, staged: list[_Staged]) -> list[_Staged]:

@@ -104,10 +104,13 @@ class SendBacks:
             if placed is None:
                 connection.answer(command, Answer(ResponseCode.SYSTEM_ERROR, "the broker's disk failed"))
                 return
-            state.stats.group(group_name, source).sent_back += 1
+            counters = state.stats.group(group_name, source)
+            counters.sent_back += 1
+            counters.dead_letters += topic == names.dlq_topic(group_name)
             if not command.is_oneway:
                 end = placed.physical_offset + placed.size
-                self._waiting.stored(end, now_ms, connection, functools.partial(_answer, command.opaque))
+                frame = functools.partial(_answer, command.opaque)
+                self._waiting.stored(end, now_ms, connection, frame, command.arrived_s)
 
         self._sends.stage(message, done)
         return None

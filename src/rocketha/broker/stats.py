@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import attrs
 
+from rocketha.broker.traffic import Traffic
+
 SAMPLE_MS = 1000
 RATE_WINDOWS_S = (10, 60, 600)
 DAY_MS = 86_400_000
@@ -65,12 +67,13 @@ class TopicCounters:
 
 @attrs.define(slots=True)
 class GroupCounters:
-    """What one group got from one topic, or sent back; plain integers to add to."""
+    """What one group got from one topic, or sent back, and what became a dead letter; plain integers to add to."""
 
     get_messages: int = 0
     get_bytes: int = 0
     get_times: int = 0  # pulls that found something
     sent_back: int = 0
+    dead_letters: int = 0
 
 
 # period of sampling in ms and samples kept, as in StatsItem: a minute, an hour, a day
@@ -106,6 +109,7 @@ class BrokerStats:
     :param now_ms: when it begins.
     :param wall_ms: the time of day.
     :ivar boot_ms: time of day at which it began.
+    :ivar traffic: what is stored by topic and kind; None: nobody asks for it.
     """
 
     def __init__(self, now_ms: int, wall_ms: Callable[[], int], utc_offset_ms: int = 0) -> None:
@@ -119,6 +123,7 @@ class BrokerStats:
         self.get_messages = 0
         self.put_time_max_ms = 0
         self.get_time_max_ms = 0
+        self.traffic: Traffic | None = None
         self.topics: dict[str, TopicCounters] = {}
         self.groups: dict[str, GroupCounters] = {}  # by topic@group
         self._series: dict[tuple[str, str], _Series] = {}

@@ -249,6 +249,7 @@ class RemotingProtocol(Protocol):
                 self._settle(command)
                 continue
             self.version = command.version
+            command.arrived_s = began_s
             code = command.code
             self._asked(code)
             try:
@@ -358,6 +359,8 @@ class RemotingProtocol(Protocol):
         """
         if answer.code:
             self.factory.refusals.answered(self, command, answer)
+        if self.factory.answered is not None:
+            self.factory.answered(command, answer.code)
         if not command.flag & 2:
             self.write(encode_answer(command.opaque, answer))
 
@@ -516,6 +519,7 @@ class ServerParts:
     :ivar refusals: told of every answer with a code, and of every connection that is ended.
     :ivar admission: who gets a place; each port admits by its own limits where not given.
     :ivar shows: whether who makes this request first is one of those whom the reserve of ``admission`` is for.
+    :ivar answered: told of every request that is answered here, with the code; None: nobody wants to know.
     """
 
     numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(1))
@@ -523,6 +527,7 @@ class ServerParts:
     refusals: Refusals | None = None
     admission: Admission | None = None
     shows: Callable[[Command], bool] | None = None
+    answered: Callable[[Command, int], None] | None = None
 
 
 class RemotingFactory(ServerFactory):
@@ -565,6 +570,7 @@ class RemotingFactory(ServerFactory):
         self.turn_bytes_max = TURN_BYTES_MAX  # of answers to one connection in one turn
         self.admission = parts.admission or Admission(self.limits)
         self.shows = parts.shows
+        self.answered = parts.answered
         self._closing: dict[int, tuple[RemotingProtocol, int]] = {}
         self._backlogs: dict[RemotingProtocol, None] = {}  # with requests that a turn left, who waits longest first
         self._going_on = False  # with those, in the next turn of the reactor

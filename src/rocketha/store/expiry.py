@@ -74,7 +74,7 @@ def files_to_delete(
         time).
     """
     forced = used_ratio >= force_ratio(config)
-    if not (asked or used_ratio >= _expire_ratio(config) or is_delete_hour(wall_ms, config)):
+    if not (asked or used_ratio >= expire_ratio(config) or is_delete_hour(wall_ms, config)):
         return Doomed(0, 0)
     expired = 0
     for last_ms in last_times_ms[: config.delete_files_max]:
@@ -85,7 +85,7 @@ def files_to_delete(
     return Doomed(count, count - expired)
 
 
-def _expire_ratio(config: StoreConfig) -> float:
+def expire_ratio(config: StoreConfig) -> float:
     """From where on expired files are deleted at any hour."""
     return min(config.disk_expire_ratio, config.disk_force_ratio, config.disk_full_ratio)
 
@@ -110,7 +110,7 @@ class Marks:
     def passed(self, path: str, used_ratio: float, now_ms: int, config: StoreConfig) -> Filling | None:
         """The worst mark that was passed since the last look; None of none, or where that was told just now."""
         marks = (
-            (_expire_ratio(config), "expired files go at any hour"),
+            (expire_ratio(config), "expired files go at any hour"),
             (force_ratio(config), "the oldest files go, expired or not"),
             (config.disk_full_ratio, "no message is taken"),
         )

@@ -225,6 +225,11 @@ class IndexFile:
         return self._tail.end
 
     @property
+    def written_bytes(self) -> int:
+        """Of the header, the slots and the units, those not written yet included; the rest of the file is sparse."""
+        return self._units_at + UNIT * self.unit_count
+
+    @property
     def pending_units(self) -> int:
         """Units not known to be written."""
         return len(self._tail)

@@ -228,6 +228,7 @@ class KnownSend(Command):
     ) -> None:
         self.code, self.flag, self.language, self.version = shape.code, shape.flag, shape.language, shape.version
         self.remark = shape.remark
+        self.arrived_s = -1.0
         self.opaque = int(opaque)
         self.body = body
         self.shape = shape

@@ -97,6 +97,7 @@ class Command:
     :ivar opaque: correlation id, 32 bits, chosen by the requester.
     :ivar flag: bit 0 response, bit 1 oneway.
     :ivar fields: the custom header, all values strings.
+    :ivar arrived_s: when it came, by the clock of the port that it came by; below 0 of one that came by none.
     """
 
     code: int
@@ -107,6 +108,7 @@ class Command:
     remark: str | None = None
     fields: dict[str, str] = attrs.Factory(dict)
     body: bytes = b""
+    arrived_s: float = attrs.field(default=-1.0, eq=False, repr=False)
 
     @property
     def is_response(self) -> bool:

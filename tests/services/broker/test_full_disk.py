@@ -38,7 +38,7 @@ class FillingTests(DiskCase):
     def expired_early(self) -> int:
         lines = self.service.metrics.exposition().splitlines()
         (line,) = [each for each in lines if each.startswith("rocketha_log_files_expired_early_total ")]
-        return int(line.split()[1])
+        return int(float(line.split()[1]))
 
     def test_it_is_said(self) -> None:
         """At 77 % nothing that is not expired goes; at 86 % each file that does is named, with its age and why."""

@@ -108,7 +108,7 @@ class RefusalTests(SynchronousTestCase):
         connection.dataReceived(b"\xff" * 64)
         metrics = Registry()
         learner.install(metrics)
-        ended = 'rocketha_connections_ended_total{role="learner",reason="bad_frame"} 1'
+        ended = 'rocketha_connections_ended_total{reason="bad_frame",role="learner"} 1.0'
         self.assertIn(ended, metrics.exposition().splitlines())
         connection.connectionLost(Failure(ConnectionDone()))
 

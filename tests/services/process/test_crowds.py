@@ -51,7 +51,7 @@ class Broker(OurBroker):
             text = page.read().decode()
         return {
             found[1]: int(found[2])
-            for found in re.finditer(r'rocketha_connections_ended_total\{role="broker",reason="(\w+)"\} (\d+)', text)
+            for found in re.finditer(r'rocketha_connections_ended_total\{reason="(\w+)",role="broker"\} (\d+)', text)
         }
 
 

@@ -178,10 +178,10 @@ class ProcessTests(unittest.TestCase):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
             text = answer.read().decode()
         for role, reason in (("broker", "INVALID_PARAMETER"), ("namesrv", "REQUEST_CODE_NOT_SUPPORTED")):
-            labels = f'role="{role}",request="UPDATE_AND_CREATE_TOPIC",reason="{reason}"'
-            self.assertIn(f"\nrocketha_requests_refused_total{{{labels}}} 1\n", text)
-        self.assertIn("\nrocketha_messages_in_total 0\n", text)
-        self.assertIn("\nrocketha_namesrv_brokers 1\n", text)
+            labels = f'reason="{reason}",request="UPDATE_AND_CREATE_TOPIC",role="{role}"'
+            self.assertIn(f"\nrocketha_requests_refused_total{{{labels}}} 1.0\n", text)
+        self.assertIn("\nrocketha_messages_in_total 0.0\n", text)
+        self.assertIn("\nrocketha_namesrv_brokers 1.0\n", text)
         self.assertIn("\nprocess_resident_memory_bytes ", text)
 
     def test_it_starts_quickly(self) -> None:

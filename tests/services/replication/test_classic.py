@@ -598,7 +598,7 @@ class SyncTests(PairCase):
             self.run_for(8.0)
         self.assertEqual({self.await_(each).code for each in waiting}, {ResponseCode.FLUSH_SLAVE_TIMEOUT})
         self.assertEqual(self.late_told(events), [(40, LogLevel.error), (2, LogLevel.error)])
-        self.assertIn("rocketha_sends_late_total 42\n", self.service(self.master).metrics.exposition())
+        self.assertIn("rocketha_sends_late_total 42.0\n", self.service(self.master).metrics.exposition())
 
     def test_s1_28_at_a_stop(self) -> None:
         """Those that nobody can speak for any more when it stops are told of, too."""

@@ -61,7 +61,7 @@ class TablesTests(GroupCase):
         """For people, who see that a slave does not hear from its master."""
         self.run_for(2)
         pages = [self.service(host).metrics.exposition() for host in (self.master, self.slave)]
-        self.assertIn("rocketha_tables_age_seconds -1\n", pages[0])
+        self.assertIn("rocketha_tables_age_seconds -1.0\n", pages[0])
         age_s = next(line for line in pages[1].splitlines() if line.startswith("rocketha_tables_age_seconds "))
         self.assertTrue(0 <= float(age_s.split()[1]) < 1.2, age_s)
 
@@ -193,7 +193,7 @@ class PassingOnTests(GroupCase):
         self.assertTrue(answer.fields["msgId"].startswith(storer))
         pulled = self.ask(self.master, RequestCode.PULL_MESSAGE, pull_fields())
         self.assertEqual([found.body for found in records(pulled)], [b"astray"])
-        self.assertIn("rocketha_stray_requests_forwarded_total 1\n", self.service(self.slave).metrics.exposition())
+        self.assertIn("rocketha_stray_requests_forwarded_total 1.0\n", self.service(self.slave).metrics.exposition())
 
     def test_a_consumer_of_the_slave(self) -> None:
         """Gets the master's messages and commits to the master, by way of the slave."""

@@ -48,7 +48,7 @@ class SlowPutTests(DLedgerCase):
         self.assertGreaterEqual(event["waited_ms"], 400)
         for follower in self.followers():
             self.assertIn(f"{follower.address}:40911 lacks ", event["cause"])
-        self.assertEqual(self.metric(self.leader, 'rocketha_slow_puts_total{lacked="replicas"}'), "1")
+        self.assertEqual(self.metric(self.leader, 'rocketha_slow_puts_total{lacked="replicas"}'), "1.0")
 
     def test_the_disk(self) -> None:
         """For how long its sync has been under way."""

@@ -42,6 +42,7 @@ class Appending(BrokerFeature):
         begin = self._store.log.end
         arrived = self._sends.commit(self._now_ms())
         self._appended = self._store.log.end - begin
+        self._waiting.appended(self._store.log.end)
         self._turn.say()  # senders need not wait until readers are woken
         if arrived:
             self._replication.stored(arrived)

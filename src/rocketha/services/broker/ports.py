@@ -76,6 +76,7 @@ class BrokerPorts:
             refusals=core.refusals,
             admission=Admission(self._limits, holding, reserve=True),
             shows=shows_by(routes),
+            answered=core.parts.waiting.latencies.answered,
         )
 
     def open(self, parent: Any, replicas: Sequence[Port]) -> None:

@@ -27,6 +27,7 @@ from rocketha.services.broker.controller_mode import ControllerMode
 from rocketha.services.broker.dispatcher import Dispatcher
 from rocketha.services.broker.draining import Draining
 from rocketha.services.broker.forwarding import Forwarding
+from rocketha.services.broker.java_metrics import JavaMetrics
 from rocketha.services.broker.ports import BrokerPorts
 from rocketha.services.broker.raft_role import RaftRole
 from rocketha.services.broker.registration import Registration
@@ -125,12 +126,14 @@ class RunningBroker:
         self.role_source = (role_source or role_source_of(mode))(self._role_context())
         self.draining = self._draining() if self.role_source.hands_over else None
         self.registration = self._registration()
+        statistics = Statistics(core)
         self._sessions, self.appending = Sessions(core), Appending(core, self.replication)
         self.features: tuple[BrokerFeature, ...] = (
             self.role_source,
             ReplicationStatus(self.replication, self.state, parts.waiting, platform.reactor, platform.wall),
             SlowPuts(parts.waiting, core.flusher, self.replication, core.turns.turn, platform.reactor),
-            Statistics(core),
+            statistics,
+            *self._exports(statistics),
             self._sessions,
             self.appending,
             self.delayed,
@@ -177,6 +180,17 @@ class RunningBroker:
             yield WatchedAcl(keys.plain_accounts, self.core.works.files)
         if keys.plain is not None and self.accounts_log is not None:
             yield Migration(keys.plain, self.accounts_log)
+
+    def _exports(self, statistics: Statistics) -> Iterator[BrokerFeature]:
+        """What shows Java's names."""
+        exported, replication = self.core.exported, self.replication
+        if exported is not None:
+            yield JavaMetrics(
+                self.core,
+                exported,
+                statistics.lags,
+                lambda: replication.log_end - replication.log.dispatched_offset,
+            )
 
     # --- what its features work with
 

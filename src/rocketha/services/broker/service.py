@@ -26,6 +26,7 @@ from rocketha.observe import events
 from rocketha.observe.logging import emit, emit_disk_failure, make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.observe.refusals import Refusals
+from rocketha.services.broker.java_metrics import exported_registry
 from rocketha.services.broker.own_host import address_of, is_address
 from rocketha.services.broker.running import MakeRoleSource, RunningBroker
 from rocketha.services.config import views
@@ -45,6 +46,8 @@ class BrokerService(service.MultiService):
     :param warnings: what to log at the start.
     :param role_source: who decides about the role; what the configuration says where not given.
     :param plugins: that are on, in order.
+    :ivar metrics: what it tells Prometheus.
+    :ivar exported: the same under Java's names; None: nobody asks for it.
     :ivar started: fires when the ports are open, or with what went wrong.
     """
 
@@ -64,6 +67,7 @@ class BrokerService(service.MultiService):
         self.log = make_logger()
         self.started: defer.Deferred[None] = defer.Deferred()
         self.metrics = Registry()
+        self.exported = exported_registry(config)
         self.refusals = Refusals("broker", platform.seconds, self._client_id)
         self._listen = tuple(listen)
         self._warnings = tuple(warnings)
@@ -132,7 +136,7 @@ class BrokerService(service.MultiService):
         parts = make_parts(
             self.config, self.platform, self._identity(), opened, works.files, lambda now_ms: self.broker.facts()
         )
-        core = make_core(self.config, self.platform, works, parts, self.metrics, self.refusals)
+        core = make_core(self.config, self.platform, works, parts, self.metrics, self.refusals, self.exported)
         broker = self._broker = RunningBroker(core, opened, self._mode, self._role_source, self._plugins)
         if not self.running:
             return

@@ -5,20 +5,33 @@ read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
+from rocketha.broker.lag import Lags
 from rocketha.broker.runtime_requests import readable_bytes
+from rocketha.latencies import Histogram
 from rocketha.observe.metrics import Registry
 from rocketha.services.core.core import BrokerCore
 from rocketha.services.core.feature import BrokerFeature
+from rocketha.store import expiry
+from rocketha.store.sizes import sizes
 
 SERIES_MAX = 1000
 
 
+def _same(histogram: Histogram) -> Histogram:
+    return histogram
+
+
 class Statistics(BrokerFeature):
-    """Of one broker."""
+    """Of one broker.
+
+    :ivar lags: of its consumer groups.
+    """
 
     def __init__(self, core: BrokerCore) -> None:
         self._core = core
+        self.lags = Lags(core.state.offsets, core.store, core.platform.now_ms, core.busy)
 
     def second(self) -> None:
         self._core.parts.stats.sample(self._core.platform.now_ms())
@@ -59,6 +72,9 @@ class Statistics(BrokerFeature):
             ("rocketha_bytes_sent_total", "Bytes sent.", lambda: sum(f.bytes_out for f in factories), count),
         ):
             metrics.ask(name, text, value, kind)
+        self._install_latencies(metrics)
+        self._install_disk(metrics)
+        self._install_lags(metrics)
 
         def topics() -> Iterable[tuple[tuple[str, ...], int]]:
             return [((name,), counters.put_messages) for name, counters in sorted(stats.topics.items())[:SERIES_MAX]]
@@ -74,6 +90,76 @@ class Statistics(BrokerFeature):
         metrics.ask_series(
             "rocketha_group_messages_out_total", "Messages given to groups.", ("topic", "group"), groups, count
         )
+
+    def _install_latencies(self, metrics: Registry) -> None:
+        latencies = self._core.parts.waiting.latencies
+        for name, text, histogram in (
+            ("send", "From a send to its answer, of sends that were stored.", latencies.sends.ended),
+            ("replicas_ack", "From a write of the log until enough replicas have it.", latencies.replicas),
+            ("sync", "Syncs of the commit log (fdatasync).", latencies.syncs),
+            ("pull", "From a pull to its answer, of pulls that found messages at once.", latencies.pulls.ended),
+            (
+                "held_pull",
+                "Likewise of pulls that waited until there was one (long polls).",
+                latencies.held_pulls.ended,
+            ),
+        ):
+            metrics.ask(f"rocketha_{name}_seconds", text, partial(_same, histogram), "histogram")
+
+    def _install_disk(self, metrics: Registry) -> None:
+        store = self._core.store
+        metrics.ask_series(
+            "rocketha_store_bytes",
+            "Of the store's files that hold something, by part; sparse ends and small tables not counted.",
+            ("part",),
+            lambda: [((part,), size) for part, size in sizes(store)],
+        )
+        metrics.ask("rocketha_disk_free_bytes", "Free on the store's disk, root's share left out.", self._free)
+        metrics.ask("rocketha_disk_total_bytes", "Size of the store's disk.", lambda: store.space.total)
+        metrics.ask("rocketha_disk_failed", "1 where the disk failed, and nothing more is stored.", self._failed)
+        marks = (
+            (("expire",), expiry.expire_ratio(store.config)),
+            (("clean",), expiry.force_ratio(store.config)),
+            (("refuse",), store.config.disk_full_ratio),
+        )
+        metrics.ask_series(
+            "rocketha_disk_mark_ratio",
+            "Used part of the disk from which expired files go at any hour (expire), the oldest files go although not "
+            "expired (clean), messages are refused (refuse).",
+            ("mark",),
+            lambda: marks,
+        )
+
+    def _install_lags(self, metrics: Registry) -> None:
+        lags, labels, wall_ms = self.lags, ("group", "topic"), self._core.platform.wall_ms
+        metrics.ask_series(
+            "rocketha_consumer_lag_messages",
+            "Messages stored and not consumed, of groups that have offsets, the largest first.",
+            labels,
+            lambda: [((row.group, row.topic), row.messages) for row in lags.rows()],
+        )
+
+        def ages() -> Iterable[tuple[tuple[str, ...], int]]:
+            now_ms = wall_ms()
+            for row in lags.rows():
+                if row.oldest_ms is not None:
+                    yield (row.group, row.topic), max(0, now_ms - row.oldest_ms) if row.oldest_ms else 0
+
+        metrics.ask_series(
+            "rocketha_consumer_lag_age_milliseconds",
+            "How long ago the oldest message that is not consumed was stored, where that is in memory; 0 without one.",
+            labels,
+            ages,
+        )
+        metrics.ask(
+            "rocketha_consumer_lag_left_out", "Groups and topics whose lag is not shown.", lambda: lags.left_out
+        )
+
+    def _free(self) -> int:
+        return self._core.store.space.available
+
+    def _failed(self) -> int:
+        return int(self._core.store.log.broken is not None)
 
     def runtime_facts(self) -> Mapping[str, str]:
         core = self._core

@@ -19,7 +19,8 @@ from rocketha.services.features.finding import Enabled, needed
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.second_signal import SecondSignal
 from rocketha.services.process.server import server_process
-from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics, target_of
+from rocketha.services.tls.exporter import Told
 from rocketha.services.tls.network import TlsNetwork
 from rocketha.store.posix_disk import PosixDisk
 
@@ -58,6 +59,24 @@ class Options(ListenOptions):
         self.plugins = needed(self.loaded.config.plugins, self.loaded.config.plugin_keys)
 
 
+def tell(broker: BrokerService, network: TlsNetwork, parent: service.MultiService) -> None:
+    """Register what a broker's process has to tell, and who is told without asking the status port."""
+    config = broker.config
+    target = target_of("broker", config.broker_cluster_name, config.broker_name)
+    install_process_metrics(broker.metrics, target)
+    network.install(broker.metrics)
+    told = Told(
+        keys=config.metrics,
+        metrics=broker.metrics,
+        exported=broker.exported,
+        target=target,
+        checks=(broker.healthy, broker.ready),
+        refusals=broker.refusals,
+        wall=broker.platform.wall,
+    )
+    told.begin(network, parent)
+
+
 def makeService(options: Options) -> service.IService:
     """The broker of these options, with its status port if there is to be one."""
     loaded, network = options.loaded, options.network
@@ -68,10 +87,9 @@ def makeService(options: Options) -> service.IService:
     whole = server_process(options)
     network.setServiceParent(whole)
     SecondSignal(broker.hurry).setServiceParent(whole)
+    tell(broker, network, whole)
+    refusals.install(broker.metrics, broker.refusals)
     if options.status is not None:
-        install_process_metrics(broker.metrics)
-        network.install(broker.metrics)
-        refusals.install(broker.metrics, broker.refusals)
         StatusService(
             options.status,
             broker.metrics,

@@ -22,6 +22,7 @@ from rocketha.errors import ConfigError
 from rocketha.observe import refusals
 from rocketha.observe.metrics import Registry
 from rocketha.services.broker.service import BrokerService
+from rocketha.services.broker.tap import tell
 from rocketha.services.cluster.group import GroupService
 from rocketha.services.cluster.layout import (
     BROKERS_MAX,
@@ -43,7 +44,7 @@ from rocketha.services.namesrv import metrics as namesrv_metrics
 from rocketha.services.namesrv.service import NameServerService
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
-from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics, target_of
 from rocketha.services.tls.network import TlsNetwork
 from rocketha.store.posix_disk import PosixDisk
 
@@ -197,7 +198,7 @@ def make_group(options: Options, layout: Layout, network: TlsNetwork, namesrv: N
     if options.status is None:
         return GroupService(namesrv, layout, network)
     metrics = Registry()
-    install_process_metrics(metrics)
+    install_process_metrics(metrics, target_of("cluster", layout.broker.broker_cluster_name, ""))
     namesrv_metrics.install(metrics, namesrv)
     refusals.install(metrics, namesrv.refusals)
     status = StatusService(
@@ -222,12 +223,11 @@ def makeService(options: Options) -> service.IService:
     config, warnings = options.broker.config, options.broker.warnings
     signing = attrs.evolve(platform, credentials=config.access.credentials)
     broker = BrokerService(config, signing, warnings=warnings, plugins=options.plugins)
+    tell(broker, network, whole)
+    namesrv_metrics.install(broker.metrics, namesrv)
+    refusals.install(broker.metrics, broker.refusals, namesrv.refusals)
     status = None
     if options.status is not None:
-        install_process_metrics(broker.metrics)
-        network.install(broker.metrics)
-        namesrv_metrics.install(broker.metrics, namesrv)
-        refusals.install(broker.metrics, broker.refusals, namesrv.refusals)
         status = StatusService(
             options.status,
             broker.metrics,

@@ -17,6 +17,7 @@ from rocketha.errors import ConfigError
 from rocketha.protocols.endpoints import is_loopback
 from rocketha.services.config.checks import bind_address, check_bind, check_name, check_plain_path
 from rocketha.services.config.keys import RemotingConfig
+from rocketha.services.config.metrics import MetricsConfig
 from rocketha.services.config.peers import check_node, check_peers, peers_of
 from rocketha.services.config.settings import Section, choice, flag, number, text
 
@@ -33,9 +34,10 @@ def check_nodes(value: str) -> str | None:
 
 @attrs.define(slots=True)
 class ControllerConfig(Section):
-    """Keys of ``ControllerConfig``; the ports' limits are in ``remoting``."""
+    """Keys of ``ControllerConfig``; the ports' limits are in ``remoting``, those of metrics in ``metrics``."""
 
     remoting: RemotingConfig = attrs.field(factory=RemotingConfig)
+    metrics: MetricsConfig = attrs.field(factory=MetricsConfig)
     raft_secret: bytes = attrs.field(default=b"", repr=False)  # what stands in the file; no key, so it is never shown
 
     controller_type: str = choice(

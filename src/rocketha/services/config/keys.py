@@ -24,6 +24,7 @@ from rocketha.services.config.checks import (
     check_plain_path,
     check_plugin_names,
 )
+from rocketha.services.config.metrics import MetricsConfig
 from rocketha.services.config.proxies import ProxiesConfig
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.config.settings import LONG_MAX, Section, choice, flag, number, text
@@ -250,8 +251,8 @@ class RemotingConfig(Section):
 
 @attrs.define(slots=True)
 class BrokerConfig(Section):
-    """Keys of ``BrokerConfig`` and ``BrokerIdentity``; those of the store, the ports, replication, users and
-    proxies are in ``store``, ``remoting``, ``replication``, ``access`` and ``proxies``.
+    """Keys of ``BrokerConfig`` and ``BrokerIdentity``; those of the store, the ports, replication, users, proxies and
+    metrics are in ``store``, ``remoting``, ``replication``, ``access``, ``proxies`` and ``metrics``.
     """
 
     store: StoreSettings = attrs.field(factory=StoreSettings)
@@ -259,6 +260,7 @@ class BrokerConfig(Section):
     replication: ReplicationConfig = attrs.field(factory=ReplicationConfig)
     access: AccessConfig = attrs.field(factory=AccessConfig)
     proxies: ProxiesConfig = attrs.field(factory=ProxiesConfig)
+    metrics: MetricsConfig = attrs.field(factory=MetricsConfig)
     plugin_keys: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
 
     broker_cluster_name: str = text("DefaultCluster", "The cluster's name.", check=check_name)

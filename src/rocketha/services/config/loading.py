@@ -32,6 +32,7 @@ from rocketha.services.config.checks import bare_address, bind_address, check_na
 from rocketha.services.config.controller import ControllerConfig, check_secret, complete_controller
 from rocketha.services.config.exposure import check_proxied
 from rocketha.services.config.keys import BrokerConfig, NamesrvConfig, RemotingConfig, StoreSettings
+from rocketha.services.config.metrics import MetricsConfig, check_otlp, complete_metrics
 from rocketha.services.config.proxies import ProxiesConfig
 from rocketha.services.config.replication import ReplicationConfig
 from rocketha.services.config.roles import complete_replication
@@ -73,7 +74,9 @@ _SYSTEM_ERROR, _NO_PERMISSION = 1, 16
 _NEVER = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome", "brokerConfigPath"})
 
 Config = BrokerConfig | NamesrvConfig | ControllerConfig
-CONTROLLER_ONLY = frozenset(ControllerConfig.declared()) - frozenset(NamesrvConfig.declared())
+CONTROLLER_ONLY = frozenset({**ControllerConfig.declared(), **MetricsConfig.declared()}) - frozenset(
+    NamesrvConfig.declared()
+)
 """Keys that in a file for both are the controller's alone."""
 
 SECRETS = frozenset(
@@ -112,6 +115,19 @@ def _remoting(
     remoting.server_socket_backlog = min(remoting.server_socket_backlog, accepted_at_once())
     remoting.tls = _tls(texts, flags, warnings)
     return remoting
+
+
+def _metrics(
+    texts: Mapping[str, tuple[str, str]], hosts: tuple[str, ...], tls: TlsConfig, warnings: list[str]
+) -> MetricsConfig:
+    """Who is given metrics.
+
+    :param hosts: where the port for Prometheus listens if nothing is said.
+    """
+    metrics = MetricsConfig.from_texts(texts)
+    complete_metrics(metrics, hosts, tls, warnings)
+    check_otlp(metrics)
+    return metrics
 
 
 def _tls(texts: Mapping[str, tuple[str, str]], flags: Mapping[str, str], warnings: list[str]) -> TlsConfig:
@@ -177,7 +193,16 @@ def load_broker(
         name,
         flags or {},
         defaults,
-        (BrokerConfig, StoreSettings, RemotingConfig, TlsConfig, ReplicationConfig, AccessConfig, ProxiesConfig),
+        (
+            BrokerConfig,
+            StoreSettings,
+            RemotingConfig,
+            TlsConfig,
+            ReplicationConfig,
+            AccessConfig,
+            ProxiesConfig,
+            MetricsConfig,
+        ),
         (NamesrvConfig, ControllerConfig),
         plugin_keys,
     )
@@ -194,6 +219,7 @@ def load_broker(
         keys.d_leger_self_id = keys.d_leger_witness
     config.bind_address = bind_address(config.bind_address)
     _complete_broker(config, environment, host_name, warnings)
+    config.metrics = _metrics(texts, (config.broker_ip1, config.bind_address), config.remoting.tls, warnings)
     fit_broker(config, texts.keys(), name, warnings)
     complete_replication(config, keys, texts.keys(), name, warnings)
     if judges:
@@ -251,7 +277,8 @@ def load_namesrv(
     environment = os.environ if environment is None else environment
     defaults = {"rocketmqHome": environment.get("ROCKETMQ_HOME")}
     sections = (NamesrvConfig, RemotingConfig, TlsConfig, ProxiesConfig)
-    texts, warnings = _collect(data, name, flags or {}, defaults, sections, (BrokerConfig, ControllerConfig))
+    others = (BrokerConfig, ControllerConfig, MetricsConfig)
+    texts, warnings = _collect(data, name, flags or {}, defaults, sections, others)
     config = NamesrvConfig.from_texts(texts)
     config.proxies = ProxiesConfig.from_texts(texts)
     config.bind_address = bind_address(config.bind_address)
@@ -279,7 +306,7 @@ def load_controller(
     """
     environment = os.environ if environment is None else environment
     defaults = {"rocketmqHome": environment.get("ROCKETMQ_HOME")}
-    sections = (ControllerConfig, RemotingConfig, TlsConfig)
+    sections = (ControllerConfig, RemotingConfig, TlsConfig, MetricsConfig)
     others = (BrokerConfig, NamesrvConfig, ProxiesConfig)
     texts, warnings = _collect(data, name, flags or {}, defaults, sections, others)
     if embedded:
@@ -299,6 +326,7 @@ def load_controller(
     if embedded and own is not None and config.bind_address and not _is_all(config.bind_address):
         config.bind_address = ""  # it was the name server's: this one listens where the others look for it
     complete_controller(config, texts.keys(), name, warnings)
+    config.metrics = _metrics(texts, (config.bind_address,), config.remoting.tls, warnings)
     if config.raft_secret_file:
         refuse_readable(config.raft_secret_file)
         config.raft_secret = check_secret(config.raft_secret_file, read_file(config.raft_secret_file))
@@ -441,6 +469,8 @@ def sections(config: Config) -> list[Section]:
         found += config.store, config.replication, config.access
     if not isinstance(config, ControllerConfig):
         found.append(config.proxies)
+    if not isinstance(config, NamesrvConfig):
+        found.append(config.metrics)
     return found
 
 

@@ -50,8 +50,8 @@ IGNORED: dict[str, str] = {
     ),
     **_because(
         "transactions are not supported in this version",
-        """rejectTransactionMessage transactionTimeOut transactionCheckMax transactionCheckInterval
-        transactionMetricFlushInterval transactionOpMsgMaxSize transactionOpBatchInterval
+        """enableTransactionMetrics rejectTransactionMessage transactionTimeOut transactionCheckMax
+        transactionCheckInterval transactionMetricFlushInterval transactionOpMsgMaxSize transactionOpBatchInterval
         waitTimeMillsInTransactionQueue""",
     ),
     **_because(
@@ -105,12 +105,13 @@ IGNORED: dict[str, str] = {
         rocksdbWalFileRollingThreshold""",
     ),
     **_because(
-        "metrics are exposed by rocketha's own HTTP port",
-        """metricsExporterType metricsOtelCardinalityLimit metricsGrpcExporterTarget metricsGrpcExporterHeader
-        metricGrpcExporterTimeOutInMills metricGrpcExporterIntervalInMills metricLoggingExporterIntervalInMills
-        metricsPromExporterPort metricsPromExporterHost metricsLabel metricsInDelta enableRemotingMetrics
-        enableMessageStoreMetrics enableConnectionMetrics enableTransactionMetrics enableStatsMetrics
-        enableRequestMetrics enableLagAndDlqMetrics accountStatsEnable accountStatsPrintZeroValues commercialBaseCount
+        "metrics are not exported by gRPC or to the log: metricsExporterType=PROM, metricsOtlpEndpoint",
+        """metricsGrpcExporterTarget metricsGrpcExporterHeader metricGrpcExporterTimeOutInMills
+        metricGrpcExporterIntervalInMills metricLoggingExporterIntervalInMills metricsExportBatchMaxDataPoints""",
+    ),
+    **_because(
+        "statistics are always kept, and shown by the status port",
+        """accountStatsEnable accountStatsPrintZeroValues commercialBaseCount
         commercialSizePerMsg maxStatsIdleTimeInMinutes enableDetailStat autoDeleteUnusedStats isolateLogEnable
         enableScheduleMessageStats printChannelGroups printChannelGroupsMinNum diskFallRecorded highSpeedMode""",
     ),

@@ -49,6 +49,7 @@ class Elections:
     :param propose: the answer of an event, once it is decided.
     :ivar watch: attached by the service before anything happens, as are ``notices`` and ``barrier``.
     :ivar count: elections applied here as they happened.
+    :ivar elected: told of each.
     :ivar replayed: entries up to this one were in the log when it was opened.
     """
 
@@ -77,6 +78,7 @@ class Elections:
         self._quiet: dict[GroupKey, int] = {}
         self._refused: set[GroupKey] = set()
         self.count = self.replayed = 0
+        self.elected: Callable[[GroupKey], None] = lambda group: None
 
     def attach(self, watch: Watch, notices: Notices, barrier: Callable[[], defer.Deferred[None]]) -> None:
         """What was made after this."""
@@ -118,6 +120,7 @@ class Elections:
             return
         if outcome.notices and entry.index > self.replayed:
             self.count += 1
+            self.elected(key)
             self._recent.append((self._seconds(), outcome.notices))
         if outcome.notices and self._leading:
             self._quiet[key] = entry.index

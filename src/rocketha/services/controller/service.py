@@ -48,6 +48,7 @@ from rocketha.services.config import views
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.controller.answers import FULL, OwnAnswers, answer_to_failure
 from rocketha.services.controller.elections import Elections
+from rocketha.services.controller.exported import NO_ROLE, ROLES, Exported
 from rocketha.services.controller.notices import Notices
 from rocketha.services.controller.sequencer import ControllerMachine, Sequencer
 from rocketha.services.controller.watch import TICK_S, Watch
@@ -90,6 +91,7 @@ class ControllerService(service.MultiService):
     """A running controller.
 
     :param listen: endpoint strings; from the configuration where empty.
+    :ivar exported: its metrics under Java's names; None: nobody asks for them.
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class ControllerService(service.MultiService):
         self.setName("controller")
         self.config = config
         self.log = make_logger()
-        self._platform = platform
+        self.platform = platform
         self._reactor = platform.reactor
         self._listen = tuple(listen) or (
             views.endpoint(config.bind_address, config.listen_port, config.remoting.server_socket_backlog),
@@ -121,6 +123,9 @@ class ControllerService(service.MultiService):
         self._waiting = FairBudget(WAITING_MAX, WAITING_BYTES_MAX)
         self._led = False
         self.refusals = Refusals("controller", platform.seconds)
+        self.exported = Exported(config, platform.seconds) if config.metrics.exported else None
+        if self.exported is not None:
+            self.exported.install(self._role, self._alive)
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -149,6 +154,16 @@ class ControllerService(service.MultiService):
     def raft_view(self) -> RaftView | None:
         """The Raft member for metrics; None while it does not run."""
         return self._own.raft_view() if self._raft is not None else None
+
+    def _role(self) -> int:
+        view = self.raft_view()
+        return NO_ROLE if view is None else ROLES[view.node.role]
+
+    def _alive(self) -> list[ReplicaKey]:
+        if self._raft is None:
+            return []
+        watch, now_ms = self._watch, self._watch.now_ms()
+        return [key for key in watch.liveness if watch.liveness.alive(key, now_ms)]
 
     def counts(self) -> Counts:
         """Numbers for metrics; of a running controller."""
@@ -212,9 +227,11 @@ class ControllerService(service.MultiService):
         config, reactor_ = self.config, self._reactor
         self.state = ControllerState()
         self._elections = Elections(
-            config, self.state, reactor_.seconds, self._platform.wall, lambda event: self._sequencer.propose(event)
+            config, self.state, reactor_.seconds, self.platform.wall, lambda event: self._sequencer.propose(event)
         )
-        self._watch = Watch(self._platform.dialer, config, self.state, self.other_voters, self._elections.elect)
+        if self.exported is not None:
+            self._elections.elected = self.exported.elected
+        self._watch = Watch(self.platform.dialer, config, self.state, self.other_voters, self._elections.elect)
         self._notices = Notices(reactor_, self._watch.probes.connections, self._watch.probes.behind, self._elections)
         self._requests = Requests(self.state, self._watch, config)
         turn = Turn()
@@ -227,7 +244,7 @@ class ControllerService(service.MultiService):
             lambda why: log.err(why, "what follows the recovery of the log failed")
         )
         self._own = OwnAnswers(
-            config, raft, self._watch, self._notices, self.state, self._store, self._platform.askers.known
+            config, raft, self._watch, self._notices, self.state, self._store, self.platform.askers.known
         )
         limits = views.limits(config.remoting)
         parts = ServerParts(
@@ -235,12 +252,13 @@ class ControllerService(service.MultiService):
             refusals=self.refusals,
             admission=Admission(limits, lambda ids: self._clusters, reserve=True),
             shows=shows_by(ROUTES),
+            answered=None if self.exported is None else self.exported.answered,
         )
-        requests = guarded(self, self._platform.askers, ROUTES)
+        requests = guarded(self, self.platform.askers, ROUTES)
         self.factory = SharedPort(requests, reactor_, raft.port, limits, parts)
-        self._process = OwnProcess(self._platform, self._platform.askers.known)
+        self._process = OwnProcess(self.platform, self.platform.askers.known)
         self._clients = ConnectedClients((self.factory,), self.refusals, self._purposes, self._process)
-        network = self._platform.network
+        network = self.platform.network
         self._parts = [raft, *(network.port(reactor_, each, self.factory, self.refusals) for each in self._listen)]
         for part in self._parts:
             part.setServiceParent(self)
@@ -265,14 +283,14 @@ class ControllerService(service.MultiService):
             config.raft_directory,
             config.raft_join_existing,
             config.raft_secret,
-            self._platform.askers.is_controller,
+            self.platform.askers.is_controller,
         )
         machine = ControllerMachine(self.state, self._elections.applied)
-        self._store = MachineStore(member, machine, self._platform, options)
+        self._store = MachineStore(member, machine, self.platform, options)
         return RaftService(
             member,
             self._store,
-            self._platform,
+            self.platform,
             options,
             core,
             turn=turn,
@@ -445,7 +463,7 @@ class ControllerService(service.MultiService):
     ) -> Answer | defer.Deferred[Any]:
         cluster = self._clusters.get(connection.id, "")
         caller = Caller(connection.peer, cluster, self._own.operators.is_operator(connection))
-        found = self._requests.decode(command, caller, self.leading, self._platform.wall_ms())
+        found = self._requests.decode(command, caller, self.leading, self.platform.wall_ms())
         if isinstance(found, Answer):
             return found
         if isinstance(found, Intent):
@@ -480,7 +498,7 @@ class ControllerService(service.MultiService):
 
     def _inform(self, question: Question) -> defer.Deferred[Any]:
         return self.raft.barrier().addCallback(
-            lambda _: self._requests.answer(question, self._platform.wall_ms()) if self.leading else answers.NOT_LEADER
+            lambda _: self._requests.answer(question, self.platform.wall_ms()) if self.leading else answers.NOT_LEADER
         )
 
     def _telling(self, connection: RemotingProtocol, command: Command, caller: Caller, answer: Answer) -> Answer:

@@ -22,7 +22,8 @@ from rocketha.services.controller import metrics as controller_metrics
 from rocketha.services.controller.service import ControllerService
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
-from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics, target_of
+from rocketha.services.tls.exporter import Told
 from rocketha.services.tls.network import TlsNetwork
 from rocketha.store.posix_disk import PosixDisk
 
@@ -83,6 +84,24 @@ def make_controller(
     return ControllerService(loaded.config, platform, listen, loaded.warnings)
 
 
+def tell(controller: ControllerService, metrics: Registry, network: TlsNetwork, parent: service.MultiService) -> None:
+    """Register what a controller's process has to tell, and who is told without asking the status port."""
+    config, exported = controller.config, controller.exported
+    target = target_of("controller", config.controller_dleger_group, config.controller_dleger_self_id)
+    install_process_metrics(metrics, target)
+    network.install(metrics)
+    told = Told(
+        keys=config.metrics,
+        metrics=metrics,
+        exported=None if exported is None else exported.registry,
+        target=target,
+        checks=(controller.healthy, controller.ready),
+        refusals=controller.refusals,
+        wall=controller.platform.wall,
+    )
+    told.begin(network, parent)
+
+
 def makeService(options: Options) -> service.IService:
     """The controller of these options, with its status port if there is to be one."""
     network = options.network
@@ -91,12 +110,11 @@ def makeService(options: Options) -> service.IService:
     whole = server_process(options)
     network.setServiceParent(whole)
     controller = make_controller(options.loaded, network, options.listen)
+    metrics = Registry()
+    controller_metrics.install(metrics, controller)
+    refusals.install(metrics, controller.refusals)
+    tell(controller, metrics, network, whole)
     if options.status is not None:
-        metrics = Registry()
-        install_process_metrics(metrics)
-        network.install(metrics)
-        controller_metrics.install(metrics, controller)
-        refusals.install(metrics, controller.refusals)
         StatusService(
             options.status,
             metrics,

@@ -57,6 +57,7 @@ class Works:
 class BrokerCore:
     """One broker's.
 
+    :ivar exported: its metrics under Java's names; None: nobody asks for them.
     :ivar refusals: told of what its ports refuse.
     :ivar factories: of its ports for clients, in the order in which they were opened.
     """
@@ -65,6 +66,7 @@ class BrokerCore:
     platform: Platform
     works: Works
     metrics: Registry
+    exported: Registry | None
     refusals: Refusals
     parts: BrokerParts
     turns: BrokerTurns
@@ -90,14 +92,21 @@ class BrokerCore:
 
 
 def make_core(
-    config: BrokerConfig, platform: Platform, works: Works, parts: BrokerParts, metrics: Registry, refusals: Refusals
+    config: BrokerConfig,
+    platform: Platform,
+    works: Works,
+    parts: BrokerParts,
+    metrics: Registry,
+    refusals: Refusals,
+    exported: Registry | None = None,
 ) -> BrokerCore:
     """Put it together; nothing is opened."""
     turns, factories = BrokerTurns(), list[RemotingFactory]()
+    turns.turn.afterwards.append(parts.waiting.latencies.settle)
     flusher = Flusher(parts.store, parts.waiting, works.log, turns.run, platform.seconds)
     effects = BrokerEffects(parts.state, factories, parts.files, flusher.on_disk)
     upkeep = BrokerUpkeep(config, parts, effects, works.upkeep)
     changes = LogChanges((flusher, upkeep.store), works.log)
     return BrokerCore(
-        config, platform, works, metrics, refusals, parts, turns, flusher, effects, upkeep, changes, factories
+        config, platform, works, metrics, exported, refusals, parts, turns, flusher, effects, upkeep, changes, factories
     )

@@ -22,6 +22,8 @@ from rocketha.broker.send import Sends, host_bytes
 from rocketha.broker.send_back import SendBacks
 from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
 from rocketha.broker.stats import BrokerStats
+from rocketha.broker.traffic import Traffic
+from rocketha.latencies import Latencies, RequestTimes
 from rocketha.services.config.live import LiveConfig, apply_config
 from rocketha.services.config.loading import BrokerConfig
 from rocketha.services.process.local_time import local_utc_offset_ms, month_start_ms
@@ -103,6 +105,15 @@ def _tables(state: BrokerState, store: MessageStore, delays: DelayLevels) -> dic
     }
 
 
+def _latencies(config: BrokerConfig, platform: Platform, stats: BrokerStats) -> Latencies:
+    """What is timed; and what else Java's metrics need, where they are exported."""
+    latencies = Latencies(platform.reactor.seconds)  # which is the steady clock's by now
+    if config.metrics.exported:
+        stats.traffic = Traffic() if config.metrics.enable_request_metrics else None
+        latencies.requests = RequestTimes() if config.metrics.enable_remoting_metrics else None
+    return latencies
+
+
 def make_parts(
     config: BrokerConfig,
     platform: Platform,
@@ -120,7 +131,8 @@ def make_parts(
     store_host = store_host_of(config, opened.address)
     reads = PatientReads(store)
     stats, rules = BrokerStats(platform.now_ms(), platform.wall_ms, local_utc_offset_ms()), MessageRules()
-    held, waiting = HeldPulls(), Acknowledgements()
+    latencies = _latencies(config, platform, stats)
+    held, waiting = HeldPulls(), Acknowledgements(latencies=latencies)
     delays = DelayLevels(parse_levels(keys.message_delay_level))
     obeyed, memory_bytes = _rules_of(config), platform.memory_bytes()
     state = BrokerState(
@@ -138,7 +150,7 @@ def make_parts(
     sends = Sends(
         state, store, rules, delays, waiting, store_host, lambda ms: ids.next(ms - month_start_ms(ms)), chance
     )
-    pulls, queries = Pulls(state, store, rules, held), Queries(reads, rules)
+    pulls, queries = Pulls(state, store, rules, held, latencies), Queries(reads, rules)
     backs = SendBacks(state, store, rules, delays, sends, waiting, chance)
     requests: dict[int, Responder] = {
         **request_table(state),

@@ -19,7 +19,7 @@ from rocketha.services.config.tap_options import KeyOptions
 from rocketha.services.learner.service import Learner, LearnerSettings
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
-from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics, target_of
 from rocketha.services.tls.network import TlsNetwork
 from rocketha.store.posix_disk import PosixDisk
 from rocketha.wire.crc import crc32
@@ -100,7 +100,7 @@ def makeService(options: Options) -> service.IService:
     network.setServiceParent(whole)
     if options.status is not None:
         metrics = Registry()
-        install_process_metrics(metrics)
+        install_process_metrics(metrics, target_of("learner", config.broker_cluster_name, config.broker_name))
         network.install(metrics)
         learner.install(metrics)
         StatusService(

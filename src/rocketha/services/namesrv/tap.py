@@ -24,7 +24,7 @@ from rocketha.services.namesrv import metrics as namesrv_metrics
 from rocketha.services.namesrv.service import NameServerService
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
-from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics, target_of
 from rocketha.services.tls.network import TlsNetwork
 from rocketha.store.posix_disk import PosixDisk
 
@@ -96,13 +96,15 @@ def makeService(options: Options) -> service.IService:
 
         controller = controller_tap.make_controller(options.controller, network, [])
         controller_metrics.install(metrics, controller)
+        controller_tap.tell(controller, metrics, network, whole)
         inner.append(controller)
         checks.append(controller.ready)
         servers.append(controller.refusals)
+    else:
+        install_process_metrics(metrics, target_of("namesrv", "", ""))
+        network.install(metrics)
     refusals.install(metrics, *servers)
     if options.status is not None:
-        install_process_metrics(metrics)
-        network.install(metrics)
         healthy, ready = lambda: None, lambda: next(filter(None, (check() for check in checks)), None)
         StatusService(
             options.status, metrics, healthy, ready, refusals=servers[0], notice=network.notice

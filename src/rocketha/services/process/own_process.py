@@ -1,6 +1,6 @@
 """What a server's process tells its operators of itself, whatever it serves: its release, its clock, its log's level.
 
-What it must not know: whose process it is.  The facts are part of the answer to CLIENTS (11007); LOG_LEVEL (11008)
+What it must not know: whose process it is.  The facts are part of the answer to CLIENTS (11007); LOG_LEVEL (11009)
 reads the level, and changes it.
 
 A change of level needs no restart and is not kept: a process begins with its ``--log-level``.

@@ -18,6 +18,7 @@ from twisted.internet.endpoints import serverFromString
 from twisted.internet.testing import MemoryReactor
 from twisted.python import usage
 
+import rocketha
 from rocketha.errors import ConfigError
 from rocketha.observe.events import StatusServerStarted
 from rocketha.observe.http import Check, StatusFactory
@@ -106,8 +107,24 @@ class StatusService(service.MultiService):
         emit(make_logger(), StatusServerStarted(address))
 
 
-def install_process_metrics(metrics: Registry) -> None:
-    """What Prometheus's own client libraries tell of a process, under the same names."""
+def target_of(kind: str, cluster: str, node: str) -> dict[str, str]:
+    """What a process is, as the labels of ``target_info``.
+
+    :param kind: broker, controller ...
+    :param node: which one it is.
+    """
+    return {
+        "service_name": f"rocketha-{kind}",
+        "service_version": rocketha.__version__,
+        "cluster": cluster,
+        "node_type": kind,
+        "node_id": node,
+    }
+
+
+def install_process_metrics(metrics: Registry, target: dict[str, str] | None = None) -> None:
+    """What Prometheus's own client libraries tell of a process, under the same names; and what the process is."""
+    metrics.set_target_info(target)
     started_s = time.time()
 
     def cpu_seconds() -> float:

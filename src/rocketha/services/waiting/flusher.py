@@ -136,6 +136,8 @@ class Flusher:
             self._answer_waiting()
             for synced, _ in self._watchers:
                 synced()
+            if began_s is not None:
+                self._waiting.latencies.syncs.observe(now_s - began_s)
             if self._wanted or (self._waiting.sync_flush and len(self._waiting)):
                 self.kick()
         if self._running is None:

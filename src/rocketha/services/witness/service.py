@@ -171,11 +171,16 @@ class Witness(service.MultiService):
 
             return ask
 
-        for name, text, ask in (
-            ("ready", "1 while it takes part in a group that has a leader.", lambda view: int(self.ready() is None)),
-            ("term", "The Raft term.", lambda view: view.node.term),
-            ("last_index", "The last entry it was told of.", lambda view: view.node.last_index),
-            ("committed_index", "The last committed entry.", lambda view: view.node.commit),
-            ("syncs_total", "Syncs of its log.", lambda view: view.syncs),
+        for name, text, ask, kind in (
+            (
+                "ready",
+                "1 while it takes part in a group that has a leader.",
+                lambda view: int(self.ready() is None),
+                "gauge",
+            ),
+            ("term", "The Raft term.", lambda view: view.node.term, "gauge"),
+            ("last_index", "The last entry it was told of.", lambda view: view.node.last_index, "gauge"),
+            ("committed_index", "The last committed entry.", lambda view: view.node.commit, "gauge"),
+            ("syncs_total", "Syncs of its log.", lambda view: view.syncs, "counter"),
         ):
-            metrics.ask(f"rocketha_witness_{name}", text, of(ask))
+            metrics.ask(f"rocketha_witness_{name}", text, of(ask), kind)

@@ -16,7 +16,7 @@ from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
-from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
+from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics, target_of
 from rocketha.services.tls.network import TlsNetwork
 from rocketha.services.witness.service import Witness
 from rocketha.store.posix_disk import PosixDisk
@@ -61,12 +61,13 @@ def makeService(options: Options) -> service.IService:
     if options.loaded is None or network is None:
         raise usage.UsageError("the options were not parsed")
     platform = Platform(disk=PosixDisk(), network=network, chance=random.SystemRandom())
-    witness = Witness(options.loaded.config, platform, options.listen, options.loaded.warnings)
+    config = options.loaded.config
+    witness = Witness(config, platform, options.listen, options.loaded.warnings)
     whole = server_process(options)
     network.setServiceParent(whole)
     if options.status is not None:
         metrics = Registry()
-        install_process_metrics(metrics)
+        install_process_metrics(metrics, target_of("witness", config.broker_cluster_name, config.broker_name))
         network.install(metrics)
         witness.install(metrics)
         StatusService(
