@@ -22,6 +22,7 @@ from rocketha.admin.secure import add_connection_arguments, dialer_of
 from rocketha.errors import ConfigError, RockethaError
 from rocketha.protocols.endpoints import Dialer, parse_peers
 from rocketha.protocols.remoting_client import RemotingClient
+from rocketha.services.controller.trail import Names, wall_time
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
@@ -191,16 +192,19 @@ async def _why(controllers: Controllers, args: argparse.Namespace) -> int:
 
 def why_lines(found: Mapping[str, Any], last: int) -> list[str]:
     """The present state and the last decisions, newest last."""
-    master = found["masterBrokerId"]
-    address = found["brokerAddrs"].get(str(master), "")
-    lines = [
-        f"{found['clusterName']}/{found['brokerName']}: master {master or 'none'} {address}".rstrip()
-        + f" in epoch {found['masterEpoch']}, in sync {found['syncStateSet']}"
-    ]
+
+    def state(now: Mapping[str, Any]) -> str:
+        master, in_sync = now["masterBrokerId"], ", ".join(names.of(each) for each in now["syncStateSet"])
+        told = f"master {names.of(master) if master else 'none'} in epoch {now['masterEpoch']}"
+        return f"{told}, in sync {in_sync or 'nobody'} in set epoch {now['syncStateSetEpoch']}"
+
+    names = Names(found)
+    lines = [f"{found['clusterName']}/{found['brokerName']}: {state(found)}"]
     for each in found["decisions"][-last:]:
-        result = f"master {each['masterBrokerId'] or 'none'} epoch {each['masterEpoch']} in sync {each['syncStateSet']}"
-        lines.append(f"{each['index']}  {each['did']}  {each['why']}: {each['reason']}  ->  {result}")
-        lines += [f"      broker {seen['brokerId']} {seen['saw']} {seen['text']}".rstrip() for seen in each["seen"]]
+        what = f"{wall_time(each['leaderClockMs'])}  {each['index']}  {each['did']}  {each['why']}: {each['reason']}"
+        lines.append(f"{what}  ->  {state(each)}")
+        for seen in each["seen"]:
+            lines.append(f"      broker {names.of(seen['brokerId'])} {seen['saw']} {seen['text']}".rstrip())
     return lines
 
 

@@ -35,7 +35,9 @@ from rocketha.controller.routes import ROUTES, ControllerRoute
 from rocketha.controller.state import ControllerState
 from rocketha.controller.watched import address_of, master_key
 from rocketha.errors import RequestRefused
-from rocketha.observe.logging import lasting, make_logger
+from rocketha.observe import events
+from rocketha.observe.logging import emit, lasting, make_logger
+from rocketha.observe.overview import Overview
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.remoting import RemotingProtocol, ServerParts
@@ -49,6 +51,7 @@ from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.controller.answers import FULL, OwnAnswers, answer_to_failure
 from rocketha.services.controller.elections import Elections
 from rocketha.services.controller.notices import Notices
+from rocketha.services.controller.overview import ControllerOverview
 from rocketha.services.controller.sequencer import ControllerMachine, Sequencer
 from rocketha.services.controller.watch import TICK_S, Watch
 from rocketha.services.process.clients import ConnectedClients
@@ -149,6 +152,12 @@ class ControllerService(service.MultiService):
         """The Raft member for metrics; None while it does not run."""
         return self._own.raft_view() if self._raft is not None else None
 
+    def overview(self) -> Overview:
+        """For the status page."""
+        if self._raft is None:
+            return Overview(f"controller {self.config.controller_dleger_self_id}")
+        return self._overview.of(self._watch.liveness, self._watch.detector, self._watch.now_ms(), self.raft_view())
+
     def counts(self) -> Counts:
         """Numbers for metrics; of a running controller."""
         watch, groups = self._watch, list(self.state.groups())
@@ -177,13 +186,9 @@ class ControllerService(service.MultiService):
         self._ticker.start()
         for warning in self._warnings:
             self.log.warn("{text}", text=warning)
-        self.log.info(
-            "controller {id} of {group} listens on {listen}, advertised as {address}",
-            id=self.config.controller_dleger_self_id,
-            group=self.config.controller_dleger_group,
-            listen=", ".join(self._listen),
-            address=self.config.self_address,
-        )
+        config, listen = self.config, ", ".join(self._listen)
+        own, group = config.controller_dleger_self_id, config.controller_dleger_group
+        emit(self.log, events.ControllerStarted(own, group, listen, config.self_address))
 
     @defer.inlineCallbacks
     def stopService(self) -> Any:
@@ -203,7 +208,7 @@ class ControllerService(service.MultiService):
         self._parts = []
         self._raft = None
         self._clusters.clear()
-        self.log.info("controller stopped")
+        emit(self.log, events.ControllerStopped(self.config.controller_dleger_self_id))
 
     def _prepare(self) -> None:
         if self._raft is not None:
@@ -225,6 +230,7 @@ class ControllerService(service.MultiService):
         raft.started.addCallbacks(lambda _: self._recovered(), lambda _: None).addErrback(
             lambda why: log.err(why, "what follows the recovery of the log failed")
         )
+        self._overview = ControllerOverview(config, self.state, self._requests.alive, self.refusals)
         self._own = OwnAnswers(config, raft, self._watch, self._notices, self.state, self._platform.askers.known)
         limits = views.limits(config.remoting)
         parts = ServerParts(
@@ -303,12 +309,12 @@ class ControllerService(service.MultiService):
         leading = self.leading and self.running
         if leading and not self._led:
             self._led = True
-            self.log.info("controller {id} leads", id=self.config.controller_dleger_self_id)
+            emit(self.log, events.ControllerLeads(self.config.controller_dleger_self_id, self.raft.node.term))
             self._watch.led()
             self._elections.led()
         elif self._led and not leading:
             self._led = False
-            self.log.info("controller {id} leads no more", id=self.config.controller_dleger_self_id)
+            emit(self.log, events.ControllerDeposed(self.config.controller_dleger_self_id))
             self._elections.deposed()
             self._watch.deposed()
             self._notices.cancel()
