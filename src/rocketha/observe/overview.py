@@ -128,7 +128,7 @@ class Overview:
 
 
 Shows = Callable[[], Overview]
-"""Asked while somebody looks, at most twice a second."""
+"""Asked while somebody looks, at most four times a second."""
 
 _TABLES = ("processes", "groups", "topics", "consumers", "refused")
 

@@ -1,7 +1,7 @@
 """What the status page is fed with: one JSON document, made from what the process knows.
 
-What it must not know: what any of it means.  The page asks every second while somebody looks; the document is made at
-most twice a second, however many ask.
+What it must not know: what any of it means.  The page asks twice a second while somebody looks; the document is made at
+most four times a second, however many ask.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rocketha.observe.timeline import Timeline
 VERSION = 1
 """Of the document: another one where a field goes or means something else."""
 
-FRESH_S = 0.5
+FRESH_S = 0.25
 
 
 class Feed:

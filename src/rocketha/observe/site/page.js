@@ -1,8 +1,8 @@
 "use strict";
-// The page: asks for overview.json every second and shows it. Everything is put in as text, never as markup, and only
+// The page: asks for overview.json twice a second and shows it. Everything is put in as text, never as markup, and only
 // what changed is made anew, so that whoever has selected, focused or scrolled something keeps it.
 
-const EVERY_MS = 1000;
+const EVERY_MS = 500;
 const LATE_MS = 5000;
 const TIMELINE_SHOWN = 100;
 const DASH = "–";
@@ -100,12 +100,12 @@ const PROCESSES = [
   ["Kind", "", (row) => row.kind],
   ["State", "", (row) => badge(row.state || "not known", row.well)],
   ["Address", "address", (row) => row.address || DASH],
-  ["More", "", (row) => row.detail],
+  ["More", "more", (row) => row.detail],
 ];
 
 const TOPICS = [
   ["Topic", "", (row) => row.name, true],
-  ["Brokers", "", (row) => row.brokers.join(", ")],
+  ["Brokers", "more", (row) => row.brokers.join(", ")],
   ["Queues", "number", (row) => count(row.queues)],
   ["Messages", "number", (row) => count(row.messages)],
 ];
@@ -166,7 +166,7 @@ function showGroups(found) {
     const columns = known(REPLICAS, group.replicas, fields);
     const scroll = make("div", undefined, "scroll");
     scroll.tabIndex = 0;
-    scroll.setAttribute("role", "region");
+    scroll.setAttribute("role", "group");
     scroll.setAttribute("aria-label", `Replicas of ${name}`);
     scroll.append(table(`Replicas of ${name}`, columns, group.replicas));
     box.append(make("h3", name), facts, scroll);
@@ -245,7 +245,7 @@ function show(found) {
   showNotes(found.notes);
 }
 
-// A live region is written to when something else is to be said, not every second.
+// A live region is written to when something else is to be said, not each time.
 function sayLink(text, lost) {
   if (!changed("link", text)) return;
   by("link").textContent = text;
@@ -259,7 +259,7 @@ async function ask() {
     const answer = await fetch("overview.json", { cache: "no-store", signal: AbortSignal.timeout(LATE_MS) });
     if (!answer.ok) throw new Error(`answer ${answer.status}`);
     latest = await answer.json();
-    if (!paused) { show(latest); sayLink("Live, every second", false); }
+    if (!paused) { show(latest); sayLink("Live", false); }
   } catch (problem) {
     if (!paused) sayLink(`No answer from this process: what is shown is old (${problem.message})`, true);
   }
