@@ -866,16 +866,16 @@ class ClusterServes(Event):
 class ClusterMaster(Event):
     """``rocketha-cluster``: clients find another master.
 
+    :ivar told: what a person is told.
     :ivar epoch: 0 in DLedger mode.
     :ivar without_s: as clients see it; None where that is not known.
     :ivar reason: the controllers'.
     """
 
     name: ClassVar[str] = "cluster.master"
-    message: ClassVar[str] = (
-        "{broker} is master of epoch {epoch}, before it {before}; no master for {without_s} s; {reason}"
-    )
+    message: ClassVar[str] = "{told}"
 
+    told: str
     broker: str
     before: str
     epoch: int

@@ -205,7 +205,7 @@ class Switches:
                 text += f"; no master for {without_s:.2f} s"
             text += f" ({reason})" if reason else ""
         before = self.named(self.master) if self.master else "nobody"
-        emit(self._log, ClusterMaster(self.named(master), before, epoch, without_s, reason))
+        emit(self._log, ClusterMaster(text, self.named(master), before, epoch, without_s, reason))
         self.master, self._epoch = master, epoch
         self._since_s = None
         self._tell(text)
