@@ -101,6 +101,7 @@ class Learner(service.Service):
         self._exported_s = float("-inf")
         self._looking = False
         self._seconds = 0
+        self._main = ""  # the main port whose HA port is looked for, or was found
         self.refusals = Refusals("learner", platform.seconds)
         self.following: Following | None = None
         self.log: ReplicaLog | None = None
@@ -129,7 +130,6 @@ class Learner(service.Service):
         self._finder = MasterFinder(self._platform.dialer, [each for each in addresses if each], config.broker_name)
         self._finder.address = self._settings.master
         self._ha = HaAddress(self._platform.dialer, self._found)
-        self._main = ""  # the main port whose HA port is looked for, or was found
         self._starting = self._works[0].run(
             lambda: self._mode.open_log(
                 self._store, self._disk, keys, False, self._platform.now_ms(), self._platform.pid()
