@@ -169,7 +169,14 @@ class FeedTests(SynchronousTestCase):
 
     def test_several_services(self) -> None:
         """One process, one document."""
-        other = Overview("nameserver", topics=[Topic("t", 1, ["b"])], notes=["look there"])
+        known = [
+            Process("C/b:0", "broker", "h:1", "registered", True),
+            Process("C/b:1", "broker", "h:2", "slave", True),
+        ]
+        other = Overview("nameserver", known, topics=[Topic("t", 1, ["b"])], notes=["look there"])
         found = together(lambda: self.overview, lambda: other)()
         self.assertEqual(found, merged("broker C/b and nameserver", self.overview, other))
-        self.assertEqual((found.title, len(found.processes), len(found.topics)), ("broker C/b and nameserver", 1, 1))
+        self.assertEqual(found.title, "broker C/b and nameserver")
+        states = [(each.address, each.state) for each in found.processes]
+        self.assertEqual(states, [("h:1", "master"), ("h:2", "slave")], "of what both know, the first one's word")
+        self.assertEqual((len(found.topics), found.notes), (1, ["look there"]))

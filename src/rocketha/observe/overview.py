@@ -8,6 +8,7 @@ controllers and nameservers: whoever reaches the port reads it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import attrs
 
@@ -131,13 +132,20 @@ Shows = Callable[[], Overview]
 """Asked while somebody looks, at most four times a second."""
 
 _TABLES = ("processes", "groups", "topics", "consumers", "refused")
+_KEYS: Mapping[str, Callable[[Any], object]] = {
+    "processes": lambda row: (row.kind, row.address),
+    "groups": lambda row: (row.cluster, row.name),
+    "topics": lambda row: row.name,
+}
 
 
 def merged(title: str, *overviews: Overview) -> Overview:
-    """What one process knows that is several services."""
+    """What one process knows that is several services: of what two of them know, the word of the first."""
 
     def all_of(name: str) -> list[object]:
-        return [row for each in overviews for row in getattr(each, name)]
+        rows = [row for each in overviews for row in getattr(each, name)]
+        key = _KEYS.get(name)
+        return rows if key is None else list({key(row): row for row in reversed(rows)}.values())[::-1]
 
     rows = {name: all_of(name) for name in (*_TABLES, "moments", "notes")}
     return Overview(title, **rows)  # type: ignore[arg-type]

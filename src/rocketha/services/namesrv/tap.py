@@ -100,7 +100,7 @@ def makeService(options: Options) -> service.IService:
         controller_metrics.install(metrics, controller)
         inner.append(controller)
         checks.append(controller.ready)
-        shows.append(controller.overview)
+        shows.insert(0, controller.overview)  # it knows more of a group
         servers.append(controller.refusals)
     refusals.install(metrics, *servers)
     if options.status is not None:
