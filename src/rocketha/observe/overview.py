@@ -145,7 +145,12 @@ def merged(title: str, *overviews: Overview) -> Overview:
     def all_of(name: str) -> list[object]:
         rows = [row for each in overviews for row in getattr(each, name)]
         key = _KEYS.get(name)
-        return rows if key is None else list({key(row): row for row in reversed(rows)}.values())[::-1]
+        if key is None:
+            return rows
+        found: dict[object, object] = {}
+        for row in rows:
+            found.setdefault(key(row), row)
+        return list(found.values())
 
     rows = {name: all_of(name) for name in (*_TABLES, "moments", "notes")}
     return Overview(title, **rows)  # type: ignore[arg-type]

@@ -65,6 +65,21 @@ class SwitchTests(ControlledCase):
         self.assertEqual(sorted(theirs), sorted(mine * 3))
         self.assertIn("broker.identified", {each["event"] for each in self.said})
 
+    def test_a_controller_that_starts_again(self) -> None:
+        """What it reads in its log happened before, and is no event; it is on its page, with the time that it had."""
+        host = next(each for each in self.controllers if each is not self.leader())
+        self.run_for(1.0)  # a follower is told last what was decided
+        self.said.clear()
+        before = page_of(host).moments
+        self.assertEqual(len(before), 3)
+        host.kill()
+        host.start()
+        self.run_for(0.01)
+        self.until("it has the log", lambda: page_of(host).moments == before)
+        names = {each["event"] for each in self.said}
+        self.assertIn("controller.started", names)
+        self.assertFalse({"group.elected", "group.set_changed"} & names)
+
 
 def page_of(host: Host) -> Overview:
     """What the status page of the service on a host would show."""
@@ -96,7 +111,8 @@ class PageTests(ControlledCase):
             rows = [(each.broker_id, each.role, each.in_sync, each.end, each.lag_bytes) for each in group.replicas]
             others = [(number, "slave", True, end, 0) for number in (2, 3)]
             self.assertEqual(rows, [(1, "master", True, end, 0), *others])
-            self.assertEqual([each.event for each in found.moments].count("group.elected"), 4)  # three ids, one master
+            decided = [each.event for each in found.moments]
+            self.assertEqual(decided, ["group.elected", "group.set_changed", "group.set_changed"])
             self.assertEqual({each.kind for each in found.processes}, {"controller", "broker"})
             self.assertEqual([each.well for each in found.processes if each.kind == "broker"], [True] * 3)
             states = {each.name: (each.state, each.well) for each in found.processes if each.kind == "controller"}

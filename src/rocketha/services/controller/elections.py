@@ -127,7 +127,7 @@ class Elections:
             self._quiet[key] = entry.index
             self._refused.discard(key)
             self._tell(outcome.notices, prompt=True)
-        if outcome.did in _SAID:  # last: nobody waits for a line of log
+        if outcome.did in _SAID and entry.index > self.replayed:  # last: nobody waits for a line of log
             self._say(outcome.did, key, entry)
 
     def _say(self, did: Did, key: GroupKey, entry: Entry) -> None:

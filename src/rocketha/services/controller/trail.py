@@ -36,10 +36,16 @@ class Names:
         return f"{broker_id} ({address})" if address else str(broker_id)
 
 
+NO_EVENTS = frozenset({"ID_APPLIED", "ADDRESS_CHANGED", "ADOPTED"})
+"""Decisions about who is registered: ``rocketha controller why`` has them, too."""
+
+
 def moments(group: Mapping[str, Any]) -> Iterator[Moment]:
     """The decisions of a group for a timeline, oldest first, under the names of the events that said them."""
     names, name = Names(group), f"{group['clusterName']}/{group['brokerName']}"
     for each in group["decisions"]:
+        if each["did"] in NO_EVENTS:
+            continue
         did = each["did"].lower().replace("_", " ")
         in_sync = ", ".join(names.of(member) for member in each["syncStateSet"]) or "nobody"
         master = names.of(each["masterBrokerId"]) if each["masterBrokerId"] else "none"
