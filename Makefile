@@ -74,7 +74,7 @@ $(PKI)/.made: | $(VENV)/.stamp-tls
 
 # ---- test
 
-# The report page is looked at in a browser; where it cannot be had, that test says so and is skipped.
+# The status page and the report are looked at in a browser; where it cannot be had, these tests say so and are skipped.
 .PHONY: browser
 browser:
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \

@@ -54,15 +54,17 @@ class LinesTests(SynchronousTestCase):
         )
 
     def test_why(self) -> None:
-        """The newest last, with what was seen."""
+        """The newest last, with the time of day and what was seen; each broker by its id and its address."""
         decision = {
             "index": 7,
             "did": "ELECTED",
             "why": "PORT_REFUSED",
             "reason": "gone",
             "masterBrokerId": 2,
+            "leaderClockMs": 1_700_000_000_123,
             "masterEpoch": 2,
             "syncStateSet": [2],
+            "syncStateSetEpoch": 5,
             "seen": [{"brokerId": 1, "saw": "PORT_REFUSED", "text": ""}],
         }
         found = {
@@ -71,15 +73,18 @@ class LinesTests(SynchronousTestCase):
             "masterBrokerId": 2,
             "masterEpoch": 2,
             "syncStateSet": [2],
+            "syncStateSetEpoch": 6,
             "brokerAddrs": {"2": "h:2"},
+            "cleanedBrokerAddrs": {"1": "h:1"},
             "decisions": [{**decision, "index": 6}, decision],
         }
         self.assertEqual(
             why_lines(found, 1),
             [
-                "C/b: master 2 h:2 in epoch 2, in sync [2]",
-                "7  ELECTED  PORT_REFUSED: gone  ->  master 2 epoch 2 in sync [2]",
-                "      broker 1 PORT_REFUSED",
+                "C/b: master 2 (h:2) in epoch 2, in sync 2 (h:2) in set epoch 6",
+                "2023-11-14T22:13:20.123Z  7  ELECTED  PORT_REFUSED: gone  ->  "
+                "master 2 (h:2) in epoch 2, in sync 2 (h:2) in set epoch 5",
+                "      broker 1 (h:1) PORT_REFUSED",
             ],
         )
 

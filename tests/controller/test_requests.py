@@ -124,7 +124,12 @@ class DecodeTests(SynchronousTestCase):
         asked = {**fields, "retiringMasterId": str(master.master_id)}
         event = self.decode(1002, asked).event
         self.assertEqual((event.broker_id, event.designate), (3, True))
-        self.assertEqual((event.evidence.why, event.evidence.operator), (Why.REQUESTED, False))
+        self.assertEqual((event.evidence.why, event.evidence.operator), (Why.HANDED_OVER, False))
+        before, after = (f"broker {each} ({master.address(each)})" for each in (master.master_id, 3))
+        self.assertEqual(event.evidence.reason, f"{before} was stopping and handed over to {after}")
+        unfit = self.decode(1002, {**asked, "retiringReason": "its disk is slow"}).event.evidence
+        self.assertEqual(unfit.reason, f"{before} handed over to {after}: its disk is slow")
+        self.refused(1002, {**asked, "retiringReason": "x" * 301})
         self.assertEqual((event.expected_master, event.expected_epoch), (master.master_id, master.master_epoch))
         self.assertEqual(self.decode(1002, {**fields, "retiringMasterId": "99"}).event.expected_master, 99)
         self.assertIs(self.decode(1002, asked, leading=False), answers.NOT_LEADER)

@@ -32,15 +32,21 @@ class StatusTests(SynchronousTestCase):
         self.clock = Clock()
         self.refusals = Refusals("broker", self.clock.seconds)
         self.factory = StatusFactory(
-            self.registry, lambda: self.health, lambda: self.readiness, self.clock, self.refusals
+            self.registry,
+            lambda: self.health,
+            lambda: self.readiness,
+            self.clock,
+            self.refusals,
+            document=lambda: b'{"a":1}',
         )
+        self.host = IPv4Address("TCP", "10.0.0.1", 8088)
         self.factory.doStart()
         self.addCleanup(self.factory.doStop)
 
     def connect(self) -> tuple[Any, StringTransportWithDisconnection]:
         """An open connection."""
         protocol = self.factory.buildProtocol(ADDRESS)
-        transport = StringTransportWithDisconnection(peerAddress=ADDRESS)
+        transport = StringTransportWithDisconnection(self.host, peerAddress=ADDRESS)
         transport.protocol = protocol
         if protocol is not None:
             protocol.makeConnection(transport)
@@ -89,12 +95,69 @@ class StatusTests(SynchronousTestCase):
         """Other paths are 404, also below a page; other methods 405; HEAD has no body."""
         for path in ("/nothing", "/metrics/x", "/metrics/x/y", "/../metrics", "/%2e%2e/etc/passwd"):
             self.assertEqual(self.get(path)[0], 404, path)
-        self.assertEqual(self.get("/")[::2], (200, b"/metrics\n/healthz\n/readyz\n"))
+        for path in ("/nothing/", "/page.css/", "/site/page.html", "/page.html", "/%ff"):
+            self.assertEqual(self.get(path)[0], 404, path)
+        self.assertEqual(self.get("/metrics/")[0], 200)
         for method in (b"DELETE", b"POST", b"PURGE"):
             status, head, body = self.ask(method + b" /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
             self.assertEqual((status, body), (405, b"only GET and HEAD\n"))
             self.assertIn(b"content-type: text/plain", head)
         self.assertEqual(self.ask(b"HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n")[::2], (200, b""))
+
+    def test_the_page(self) -> None:
+        """HTML, its style and script, and the JSON; nothing from elsewhere, nothing that a script could be put into."""
+        policy = b"content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'"
+        for path, kind, begin in (
+            ("/", b"text/html; charset=utf-8", b"<!doctype html>"),
+            ("/page.css", b"text/css; charset=utf-8", b":root"),
+            ("/page.js", b"text/javascript; charset=utf-8", b'"use strict"'),
+            ("/overview.json", b"application/json", b'{"a":1}'),
+        ):
+            status, head, body = self.get(path)
+            self.assertEqual((status, body[: len(begin)]), (200, begin), path)
+            for line in (b"content-type: " + kind, policy, b"x-content-type-options: nosniff", b"no-store"):
+                self.assertIn(line, head, path)
+            self.assertNotRegex(body, rb"https?://|innerHTML|insertAdjacentHTML|document\.write|\son[a-z]+=|style=")
+            self.assertEqual(self.ask(f"HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())[::2], (200, b""))
+            self.assertEqual(self.ask(f"POST {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())[0], 405)
+
+    def test_whoever_is_led_here_by_name(self) -> None:
+        """By loopback the page is only for who asks for loopback: a site whose name was made to mean 127.0.0.1 reads
+        nothing. Programs that scrape send no page's name, and go on."""
+        self.host = IPv4Address("TCP", "127.0.0.1", 8088)
+        for name, wanted in (
+            ("127.0.0.1:8088", 200),
+            ("localhost:8088", 200),
+            ("LOCALHOST", 200),
+            ("[::1]:8088", 200),
+            ("127.1.2.3", 200),
+            ("evil.example:8088", 421),
+            ("127.0.0.1.evil.example", 421),
+            ("localhost.evil.example", 421),
+            ("10.0.0.1", 421),
+            ("", 421),
+            ("\xff", 421),
+        ):
+            for path in ("/", "/page.js", "/overview.json"):
+                status, _, _ = self.ask(f"GET {path} HTTP/1.1\r\nHost: {name}\r\n\r\n".encode("latin-1"))
+                self.assertEqual(status, wanted, (name, path))
+            self.assertEqual(self.ask(f"GET /metrics HTTP/1.1\r\nHost: {name}\r\n\r\n".encode("latin-1"))[0], 200)
+        self.assertEqual(self.ask(b"GET / HTTP/1.0\r\n\r\n")[0], 200)
+        self.host = IPv4Address("TCP", "10.0.0.1", 8088)
+        self.assertEqual(self.ask(b"GET / HTTP/1.1\r\nHost: broker-1.example\r\n\r\n")[0], 200)
+
+    def test_methods_that_are_no_text(self) -> None:
+        """Nothing that a peer sends is a traceback in the log."""
+        for line in (
+            b"\xff\xfe / HTTP/1.1",
+            b"GET /\xff\xfe HTTP/1.1",
+            b"GET /a?\xff=\xff HTTP/1.1",
+            b"GET * HTTP/1.1",
+        ):
+            protocol, transport = self.connect()
+            protocol.dataReceived(line + b"\r\nHost: \xff..a\r\n\r\n")
+            self.assertRegex(transport.value(), rb"^HTTP/1\.1 40[045] ")
+        self.assertEqual(self.flushLoggedErrors(), [])
 
     def test_bodies_are_refused(self) -> None:
         """A body, announced or chunked, gives 413 and the end of the connection, and no page."""

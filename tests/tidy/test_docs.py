@@ -8,6 +8,7 @@ import re
 import unittest
 from collections.abc import Iterator
 
+import attrs
 import docutils.core
 
 from rocketha.admin import keys
@@ -48,23 +49,28 @@ def names_in(source: Module) -> Iterator[str]:
             yield node.name
 
 
-def event_names(kind: type[Event] = Event) -> Iterator[str]:
-    """Of all kinds below one."""
+def event_kinds(kind: type[Event] = Event) -> Iterator[type[Event]]:
+    """All that have a name."""
     for each in kind.__subclasses__():
         if each.name:
-            yield each.name
-        yield from event_names(each)
+            yield each
+        yield from event_kinds(each)
 
 
 class DocsTests(unittest.TestCase):
     """Every page of the tree."""
 
     def test_events(self) -> None:
-        """Each name that an alert may be written on stands in the table, once; names are nobody else's."""
-        text = (ROOT / "docs" / "operations.rst").read_text(encoding="utf-8")
-        section = text[text.index("\nEvents\n------") : text.index("\nWhat is refused\n---")]
-        listed = re.findall(r"^``([a-z_.]+)``  ", section, re.M)
-        self.assertEqual(sorted(listed), sorted(event_names()))
+        """docs/events.rst lists each event that an alert may be written on, once, with its level and its fields."""
+        text = (ROOT / "docs" / "events.rst").read_text(encoding="utf-8")
+        rows = re.findall(r"^   \* - ``([a-z_.]+)``\n     - (\w+)\n     - .+\n     -(.*)\n     -(?: yes)?$", text, re.M)
+        listed = [(name, level, re.findall(r"``(\w+)``", fields)) for name, level, fields in rows]
+        kinds = [(each.name, each.level, [field.name for field in attrs.fields(each)]) for each in event_kinds()]
+        self.assertEqual(sorted(listed), sorted(kinds))
+        names = [name for name, _, _ in kinds]
+        self.assertEqual(len(set(names)), len(names))
+        counted = set(re.findall(r"- ``([a-z_.]+)``\n     - \w+\n     - .* Counted\.$", text, re.M))
+        self.assertEqual(counted, {each.name for each in event_kinds() if not each.shown})
 
     def test_pages_parse(self) -> None:
         """docutils has nothing to say about any of them; PyPI shows README.rst only if it parses."""

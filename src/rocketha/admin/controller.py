@@ -18,6 +18,7 @@ from rocketha.admin.commands import DONE, FAILED, Given, actions
 from rocketha.admin.controllers import CHANGE_TIMEOUT_S, Controllers, opened
 from rocketha.admin.main_loop import run_with
 from rocketha.protocols.endpoints import parse_peers
+from rocketha.services.controller.trail import Names, wall_time
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import PrivateCode
 
@@ -84,16 +85,19 @@ async def why(controllers: Controllers, args: Given) -> int:
 
 def why_lines(found: Mapping[str, Any], last: int) -> list[str]:
     """The present state and the last decisions, newest last."""
-    master = found["masterBrokerId"]
-    address = found["brokerAddrs"].get(str(master), "")
-    lines = [
-        f"{found['clusterName']}/{found['brokerName']}: master {master or 'none'} {address}".rstrip()
-        + f" in epoch {found['masterEpoch']}, in sync {found['syncStateSet']}"
-    ]
+
+    def state(now: Mapping[str, Any]) -> str:
+        master, in_sync = now["masterBrokerId"], ", ".join(names.of(each) for each in now["syncStateSet"])
+        told = f"master {names.of(master) if master else 'none'} in epoch {now['masterEpoch']}"
+        return f"{told}, in sync {in_sync or 'nobody'} in set epoch {now['syncStateSetEpoch']}"
+
+    names = Names(found)
+    lines = [f"{found['clusterName']}/{found['brokerName']}: {state(found)}"]
     for each in found["decisions"][-last:]:
-        result = f"master {each['masterBrokerId'] or 'none'} epoch {each['masterEpoch']} in sync {each['syncStateSet']}"
-        lines.append(f"{each['index']}  {each['did']}  {each['why']}: {each['reason']}  ->  {result}")
-        lines += [f"      broker {seen['brokerId']} {seen['saw']} {seen['text']}".rstrip() for seen in each["seen"]]
+        what = f"{wall_time(each['leaderClockMs'])}  {each['index']}  {each['did']}  {each['why']}: {each['reason']}"
+        lines.append(f"{what}  ->  {state(each)}")
+        for seen in each["seen"]:
+            lines.append(f"      broker {names.of(seen['brokerId'])} {seen['saw']} {seen['text']}".rstrip())
     return lines
 
 

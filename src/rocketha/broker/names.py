@@ -21,6 +21,7 @@ CLIENT_ID_LENGTH_MAX = 1024
 
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
+REPLY_SUFFIX = "_REPLY_TOPIC"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
@@ -149,7 +150,7 @@ def dlq_topic(group: str) -> str:
 
 def reply_topic(cluster_name: str) -> str:
     """The topic of request-reply answers in a cluster."""
-    return cluster_name + "_REPLY_TOPIC"
+    return cluster_name + REPLY_SUFFIX
 
 
 def revive_topic(cluster_name: str) -> str:
@@ -169,3 +170,9 @@ def is_system_group(group: str) -> bool:
 
 def _shown(name: str) -> str:
     return name if len(name) <= _SHOWN_MAX else name[:_SHOWN_MAX] + "..."
+
+
+def is_for_clients(topic: str) -> bool:
+    """Whether applications made it: no retry or dead-letter topic, and none of RocketMQ's own."""
+    ours = topic in SYSTEM_TOPICS or topic in NO_SEND_TOPICS
+    return not (ours or topic.startswith(("%", SYSTEM_TOPIC_PREFIX)) or topic.endswith(REPLY_SUFFIX))

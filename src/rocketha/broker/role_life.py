@@ -603,6 +603,7 @@ class RoleLife:
                 wall_ms,
                 designate=True,
                 retiring=self.number,
+                reason=self.departure.stays,
             )
         if not assignment.leads:
             return None

@@ -6,10 +6,12 @@ entries that a snapshot replaced.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rocketha.controller import events
 from rocketha.controller.events import (
+    Alive,
     AlterSyncStateSet,
     ApplyBrokerId,
     CleanBrokerData,
@@ -24,9 +26,14 @@ from rocketha.wire import json_dialect
 from rocketha.wire.controller_log import decode_decision
 
 
-def body(group: BrokerGroup) -> bytes:
-    """The body of 11003: the group and its last decisions, oldest first."""
-    return json_dialect.dumps({**describe(group), "decisions": trail(group)})
+def body(group: BrokerGroup, heard: Iterable[Alive] = ()) -> bytes:
+    """The body of 11003: the group, who of it is heard, and its last decisions, oldest first."""
+    return json_dialect.dumps(whole(group, heard))
+
+
+def whole(group: BrokerGroup, heard: Iterable[Alive]) -> dict[str, Any]:
+    """The same before it is JSON."""
+    return {**describe(group), "alive": [alive(each) for each in heard], "decisions": trail(group)}
 
 
 def describe(group: BrokerGroup) -> dict[str, Any]:
@@ -60,28 +67,30 @@ def _decision(data: bytes) -> dict[str, Any]:
     return {
         "index": row.log_index,
         "did": Did(row.did).name,
-        "why": _name(Why, evidence.why),
+        "why": named(Why, evidence.why),
         "reason": evidence.reason,
         "asker": evidence.asker,
         "leaderClockMs": evidence.now_ms,
         "request": _request(event),
-        "alive": [
-            {
-                "brokerId": replica.broker_id,
-                "epoch": replica.epoch,
-                "maxOffset": replica.max_offset,
-                "electionPriority": replica.priority,
-            }
-            for replica in evidence.alive
-        ],
+        "alive": [alive(replica) for replica in evidence.alive],
         "seen": [
-            {"brokerId": each.broker_id, "saw": _name(Saw, each.saw), "text": each.text} for each in evidence.seen
+            {"brokerId": each.broker_id, "saw": named(Saw, each.saw), "text": each.text} for each in evidence.seen
         ],
         "uncleanAllowed": evidence.unclean,
         "masterBrokerId": row.master or None,
         "masterEpoch": row.master_epoch,
         "syncStateSet": list(row.in_sync),
         "syncStateSetEpoch": row.set_epoch,
+    }
+
+
+def alive(replica: Alive) -> dict[str, int]:
+    """A broker that is heard, in JSON."""
+    return {
+        "brokerId": replica.broker_id,
+        "epoch": replica.epoch,
+        "maxOffset": replica.max_offset,
+        "electionPriority": replica.priority,
     }
 
 
@@ -103,7 +112,8 @@ def _request(event: Event) -> dict[str, Any]:
     return found
 
 
-def _name(kinds: type[Why] | type[Saw], value: int) -> str:
+def named(kinds: type[Why] | type[Saw], value: int) -> str:
+    """The name of a value; the number where a newer controller wrote it."""
     try:
         return kinds(value).name
     except ValueError:

@@ -57,7 +57,7 @@ class EventKind(IntEnum):
 class Why(IntEnum):
     """What made the leader propose an entry."""
 
-    REQUESTED = 0  # a broker's or a tool's request of any other kind, such as a master that hands over
+    REQUESTED = 0  # a broker's or a tool's request of any other kind
     BROKER_ASKED = 1  # a broker found its group without a master
     ADMIN_ASKED = 2  # an operator designated a broker
     PORT_REFUSED = 3  # the master's own port refused a connection: its process is gone
@@ -65,6 +65,7 @@ class Why(IntEnum):
     LEASE_EXPIRED = 5  # no heartbeat for longer than the master announced
     MASTER_MISSING = 6  # the group has no master and a member of its set is alive
     UNHEARD_SINCE_START = 7  # a fresh leader never heard the master
+    HANDED_OVER = 8  # the master stops, or is unfit, and named the broker that follows
 
 
 class Saw(IntEnum):

@@ -36,7 +36,7 @@ from rocketha.controller.state import ControllerState
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import fields, json_dialect, json_members
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
-from rocketha.wire.controller_calls import RETIRING_MASTER
+from rocketha.wire.controller_calls import REASON_CHARACTERS_MAX, RETIRING_MASTER, RETIRING_REASON
 from rocketha.wire.java_types import parsed
 from rocketha.wire.remoting import Answer, Command
 
@@ -182,7 +182,9 @@ class Requests:
             return answers.next_broker_id(question.cluster, question.broker_name, registration.next_id(record))
         if isinstance(question, AskWhy):
             record = state.record(question.cluster, question.broker_name)
-            return Answer(body=audit.body(record)) if record is not None else self._unknown(question)
+            if record is None:
+                return self._unknown(question)
+            return Answer(body=audit.body(record, self.alive(record, now_ms)))
         table: dict[str, Any] = {}
         for name in question.broker_names:
             clusters = state.clusters_of(name)
@@ -240,7 +242,8 @@ class Requests:
         cluster = cluster or caller.cluster
         if designate and RETIRING_MASTER in command.fields:
             master = fields.integer(command.fields, RETIRING_MASTER, low=1)
-            return self._hand_over(cluster, name, master, broker_id, caller, now_ms)
+            unfit = fields.optional_text(command.fields, RETIRING_REASON, REASON_CHARACTERS_MAX)
+            return self._hand_over(cluster, name, master, broker_id, unfit or "", caller, now_ms)
         if designate:
             why, reason = Why.ADMIN_ASKED, f"an operator designated broker {broker_id}"
         elif broker_id == CONTROLLER:
@@ -251,12 +254,22 @@ class Requests:
         evidence = attrs.evolve(evidence, operator=designate and caller.operator)
         return Intent(ElectMaster(cluster, name, broker_id, designate, evidence=evidence))
 
-    def _hand_over(self, cluster: str, name: str, master: int, broker_id: int, caller: Caller, now_ms: int) -> Intent:
-        """A master stops and designates another one: only if it is the master still, in the same epoch."""
+    def _hand_over(
+        self, cluster: str, name: str, master: int, broker_id: int, unfit: str, caller: Caller, now_ms: int
+    ) -> Intent:
+        """A master stops, or is unfit, and names who follows: only if it is the master still, in the same epoch."""
         group = self._state.find(cluster, name)
         epoch = group.master_epoch if group is not None else 0
-        reason = f"the master stops and designated broker {broker_id}"
-        evidence = self._evidence(caller, cluster, name, now_ms, Why.REQUESTED, reason)
+        before, after = (
+            f"broker {each}" if group is None or not group.address(each) else f"broker {each} ({group.address(each)})"
+            for each in (master, broker_id)
+        )
+        reason = (
+            f"{before} handed over to {after}: {unfit}"
+            if unfit
+            else f"{before} was stopping and handed over to {after}"
+        )
+        evidence = self._evidence(caller, cluster, name, now_ms, Why.HANDED_OVER, reason)
         return Intent(ElectMaster(cluster, name, broker_id, True, master, epoch, evidence))
 
     def _register(self, command: Command, caller: Caller, now_ms: int) -> Intent:

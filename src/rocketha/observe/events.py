@@ -1,7 +1,8 @@
 """Things that happen to a service and that somebody may want to find again: values with a name, not sentences.
 
-Pure.  A test compares them, the log writes them (``observe.logging.emit``) with ``event`` = the name, so that an alert
-can be written on the name. Names are stable once released; attributes may be added.
+Pure.  A test compares them.  ``observe.logging.emit`` says each of them everywhere alike: in the log, with ``event`` =
+the name, so that an alert can be written on it; in ``rocketha_events_total``, by name; on the status page's timeline
+(``observe.timeline``).  Names are stable once released; attributes may be added.  docs/events.rst lists them.
 """
 
 from __future__ import annotations
@@ -21,11 +22,20 @@ class Event:
     :cvar name: ``subject.verb``, stable.
     :cvar level: how loudly it is logged.
     :cvar message: what a person reads, with the attributes' names in braces.
+    :cvar public: the same for the status page, where the message tells of clients, users or operators: the page shows
+        no other names and addresses than those of brokers, controllers and nameservers.  Empty: the message.
+    :cvar shown: whether the status page shows it at all, or only counts it.
     """
 
     name: ClassVar[str] = ""
     level: ClassVar[str] = "info"
     message: ClassVar[str] = ""
+    public: ClassVar[str] = ""
+    shown: ClassVar[bool] = True
+
+    def words(self) -> str:
+        """What the status page says."""
+        return (self.public or self.message).format_map(attrs.asdict(self, recurse=False))
 
 
 @attrs.frozen
@@ -36,6 +46,76 @@ class NameserverStarted(Event):
     message: ClassVar[str] = "nameserver listens on {address}"
 
     address: str
+
+
+@attrs.frozen
+class NameserverStopped(Event):
+    """The nameserver has closed its ports."""
+
+    name: ClassVar[str] = "namesrv.stopped"
+    message: ClassVar[str] = "nameserver stopped"
+
+
+@attrs.frozen
+class RouteRegistered(Event):
+    """A broker registered with the nameserver that it did not know.
+
+    :ivar broker: ``cluster/brokerName``.
+    :ivar broker_id: 0 of a master.
+    """
+
+    name: ClassVar[str] = "route.registered"
+    message: ClassVar[str] = "broker {broker} registered as id {broker_id} at {address}"
+
+    broker: str
+    broker_id: int
+    address: str
+
+
+@attrs.frozen
+class RouteRemoved(Event):
+    """A registration is gone from the nameserver.
+
+    :ivar broker_id: None where it had none any more.
+    """
+
+    name: ClassVar[str] = "route.removed"
+    message: ClassVar[str] = "broker {broker} at {address} is registered no more: {reason}"
+
+    broker: str
+    broker_id: int | None
+    address: str
+    reason: str
+
+
+@attrs.frozen
+class RouteRejected(Event):
+    """A registration was older than that of the broker which holds its id."""
+
+    name: ClassVar[str] = "route.rejected"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = (
+        "broker {broker} at {address} is not registered as id {broker_id}: {held_by} holds it, and is newer"
+    )
+
+    broker: str
+    broker_id: int
+    address: str
+    held_by: str
+    state_version: int
+    held_state_version: int
+
+
+@attrs.frozen
+class NameShared(Event):
+    """A broker name is used in several clusters: clients see only the first."""
+
+    name: ClassVar[str] = "route.name_shared"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "broker name {broker} is used in the clusters {clusters}; clients see the first only"
+
+    broker: str
+    clusters: list[str]
 
 
 @attrs.frozen
@@ -54,6 +134,31 @@ class BrokerStarted(Event):
     store: str
     recovery: str
     seconds: float
+
+
+@attrs.frozen
+class BrokerStopping(Event):
+    """The broker was told to stop.
+
+    :ivar role: MASTER, SLAVE or FENCED; a MASTER hands over first where it can.
+    """
+
+    name: ClassVar[str] = "broker.stopping"
+    message: ClassVar[str] = "broker {broker} was told to stop; it was {role}"
+
+    broker: str
+    role: str
+
+
+@attrs.frozen
+class BrokerIdentified(Event):
+    """A broker under controllers knows its id."""
+
+    name: ClassVar[str] = "broker.identified"
+    message: ClassVar[str] = "this is broker {broker_id} of {broker}"
+
+    broker: str
+    broker_id: int
 
 
 @attrs.frozen
@@ -91,15 +196,19 @@ class BrokerStopped(Event):
 
 @attrs.frozen
 class GroupElected(Event):
-    """Controllers changed who is master of a broker group, or who is in sync with him; each of them says so.
+    """Controllers changed who is master of a broker group, or who belongs to it; each of them says so.
 
     :ivar index: of the log entry that decided it: the same at all controllers.
     :ivar did: what was decided: ``elected``, ``unseated``, ...
     :ivar master: the broker's id; None: there is no master.
+    :ivar cause: ``HANDED_OVER`` where the master before stopped as planned; else what was found, or who asked.
+    :ivar reason: the same for a person.
     """
 
     name: ClassVar[str] = "group.elected"
-    message: ClassVar[str] = "entry {index}: {group} {did}; master {master} in epoch {epoch}, in sync {in_sync}"
+    message: ClassVar[str] = (
+        "entry {index}: {group} {did}; master {master} in epoch {epoch}, in sync {in_sync}; {cause}: {reason}"
+    )
 
     index: int
     group: str
@@ -107,6 +216,273 @@ class GroupElected(Event):
     master: int | None
     epoch: int | None
     in_sync: list[int]
+    cause: str
+    reason: str
+
+
+@attrs.frozen
+class GroupSetChanged(Event):
+    """Controllers know another SyncStateSet, as the master reported it."""
+
+    name: ClassVar[str] = "group.set_changed"
+    message: ClassVar[str] = (
+        "entry {index}: {group} in sync {in_sync}, set epoch {set_epoch}; master {master} in epoch {epoch}"
+    )
+
+    index: int
+    group: str
+    master: int | None
+    epoch: int
+    in_sync: list[int]
+    set_epoch: int
+
+
+@attrs.frozen
+class GroupNotElected(Event):
+    """An election that a controller wanted came to nothing."""
+
+    name: ClassVar[str] = "group.not_elected"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "no new master of {group}: {reason}"
+
+    group: str
+    reason: str
+
+
+@attrs.frozen
+class ControllerStarted(Event):
+    """The controller listens."""
+
+    name: ClassVar[str] = "controller.started"
+    message: ClassVar[str] = "controller {id} of {group} listens on {listen}, advertised as {address}"
+
+    id: str
+    group: str
+    listen: str
+    address: str
+
+
+@attrs.frozen
+class ControllerStopped(Event):
+    """The controller has closed its log and its port."""
+
+    name: ClassVar[str] = "controller.stopped"
+    message: ClassVar[str] = "controller {id} stopped"
+
+    id: str
+
+
+@attrs.frozen
+class ControllerLeads(Event):
+    """This controller decides from now on."""
+
+    name: ClassVar[str] = "controller.leads"
+    message: ClassVar[str] = "controller {id} leads in term {term}"
+
+    id: str
+    term: int
+
+
+@attrs.frozen
+class ControllerDeposed(Event):
+    """This controller decides no more."""
+
+    name: ClassVar[str] = "controller.deposed"
+    message: ClassVar[str] = "controller {id} leads no more"
+
+    id: str
+
+
+@attrs.frozen
+class BrokerSuspected(Event):
+    """The leading controller doubts that a broker lives, and asks around.
+
+    :ivar broker: ``cluster/brokerName:id``.
+    """
+
+    name: ClassVar[str] = "broker.suspected"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "broker {broker} is suspected: {reason}"
+
+    broker: str
+    reason: str
+
+
+@attrs.frozen
+class BrokerCleared(Event):
+    """A suspicion was wrong."""
+
+    name: ClassVar[str] = "broker.cleared"
+    message: ClassVar[str] = "broker {broker} is not given up: {reason}"
+
+    broker: str
+    reason: str
+
+
+@attrs.frozen
+class BrokerDied(Event):
+    """The leading controller gives a broker up."""
+
+    name: ClassVar[str] = "broker.died"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "broker {broker} is dead: {reason}"
+
+    broker: str
+    reason: str
+
+
+@attrs.frozen
+class BrokerHeard(Event):
+    """A broker that was suspected, or dead, is heard again."""
+
+    name: ClassVar[str] = "broker.heard"
+    message: ClassVar[str] = "broker {broker} is heard again; it was {before}"
+
+    broker: str
+    before: str
+
+
+@attrs.frozen
+class RaftStarted(Event):
+    """A member of a Raft group has read its log and takes part.
+
+    :ivar members: id and address of each.
+    """
+
+    name: ClassVar[str] = "raft.started"
+    message: ClassVar[str] = "raft member {member} of group {group}: term {term}, {entries} entries, {members}"
+
+    member: str
+    group: str
+    term: int
+    entries: int
+    members: str
+
+
+@attrs.frozen
+class RaftLeaderChanged(Event):
+    """A member of a Raft group (controllers, DLedger mode, witnesses) knows another leader.
+
+    :ivar leader: its id, or ``nobody``.
+    """
+
+    name: ClassVar[str] = "raft.leader_changed"
+    message: ClassVar[str] = "raft member {member} of group {group}: {leader} leads in term {term}"
+
+    member: str
+    group: str
+    leader: str
+    term: int
+
+
+@attrs.frozen
+class RaftHandedOver(Event):
+    """A leader of a Raft group handed over, as planned: it stops, is unfit, or was asked to.
+
+    :ivar leader: who leads now.
+    """
+
+    name: ClassVar[str] = "raft.handed_over"
+    message: ClassVar[str] = "raft member {member} handed over to {leader}, which leads in term {term}: {reason}"
+
+    member: str
+    leader: str
+    term: int
+    reason: str
+
+
+@attrs.frozen
+class RaftMembersChanged(Event):
+    """A Raft group has other members."""
+
+    name: ClassVar[str] = "raft.members_changed"
+    message: ClassVar[str] = "raft member {member} of group {group}: the members are {members}"
+
+    member: str
+    group: str
+    members: str
+
+
+@attrs.frozen
+class MemberReluctant(Event):
+    """A member in DLedger mode would rather have another one lead."""
+
+    name: ClassVar[str] = "member.reluctant"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "another member is to lead, where one can: {reason}"
+
+    reason: str
+
+
+@attrs.frozen
+class WitnessStarted(Event):
+    """The witness listens."""
+
+    name: ClassVar[str] = "witness.started"
+    message: ClassVar[str] = "witness {id} of {group}"
+
+    id: str
+    group: str
+
+
+@attrs.frozen
+class WitnessStopped(Event):
+    """The witness has closed its log."""
+
+    name: ClassVar[str] = "witness.stopped"
+    message: ClassVar[str] = "witness {id} of {group} stopped"
+
+    id: str
+    group: str
+
+
+@attrs.frozen
+class WitnessMistaken(Event):
+    """The group takes a witness for an ordinary member."""
+
+    name: ClassVar[str] = "witness.mistaken"
+    level: ClassVar[str] = "error"
+    message: ClassVar[str] = "{problem}"
+
+    problem: str
+
+
+@attrs.frozen
+class LearnerStarted(Event):
+    """The learner has recovered its log and follows."""
+
+    name: ClassVar[str] = "learner.started"
+    message: ClassVar[str] = "learner {learner} of {broker} exports to {directory}"
+
+    learner: str
+    broker: str
+    directory: str
+
+
+@attrs.frozen
+class LearnerStopped(Event):
+    """The learner has closed its log.
+
+    :ivar exported: log offset, bytes.
+    """
+
+    name: ClassVar[str] = "learner.stopped"
+    message: ClassVar[str] = "learner {learner} of {broker} stopped; exported up to {exported}"
+
+    learner: str
+    broker: str
+    exported: int
+
+
+@attrs.frozen
+class ExportFailed(Event):
+    """A learner could not export what is new."""
+
+    name: ClassVar[str] = "export.failed"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "nothing is exported: {problem}"
+
+    problem: str
 
 
 @attrs.frozen
@@ -194,6 +570,63 @@ class MasterRetires(Event):
 
 
 @attrs.frozen
+class MasterFollowed(Event):
+    """A broker follows a master from now on.
+
+    :ivar epoch: in DLedger mode, the term.
+    """
+
+    name: ClassVar[str] = "master.followed"
+    message: ClassVar[str] = "follows broker {broker_id} at {address} in epoch {epoch}"
+
+    broker_id: int
+    address: str
+    epoch: int
+
+
+@attrs.frozen
+class SetChanged(Event):
+    """A master has another SyncStateSet."""
+
+    name: ClassVar[str] = "set.changed"
+    message: ClassVar[str] = "in sync: {in_sync}, set epoch {set_epoch}, epoch {epoch}"
+
+    in_sync: list[int]
+    set_epoch: int
+    epoch: int
+
+
+@attrs.frozen
+class DrainBegan(Event):
+    """A master that handed over passes on what clients with a stale route send."""
+
+    name: ClassVar[str] = "drain.began"
+    message: ClassVar[str] = "passes requests of clients that come here still on to {master}"
+
+    master: str
+
+
+@attrs.frozen
+class DrainMoved(Event):
+    """The master changed while a broker drains."""
+
+    name: ClassVar[str] = "drain.moved"
+    message: ClassVar[str] = "passes on to {master} from now on"
+
+    master: str
+
+
+@attrs.frozen
+class DrainEnded(Event):
+    """Clients have left, or the time is over."""
+
+    name: ClassVar[str] = "drain.ended"
+    message: ClassVar[str] = "passes nothing on any more, after {seconds:.1f} s"
+
+    seconds: float
+
+
+@attrs.frozen
 class LogTruncated(Event):
     """The end of a broker's log was cut: its master does not have it, or it is no whole record.
 
@@ -257,6 +690,14 @@ class DiskFailed(Event):
 
 
 @attrs.frozen
+class DiskRestored(Event):
+    """The disk of a Raft member works again."""
+
+    name: ClassVar[str] = "disk.restored"
+    message: ClassVar[str] = "the disk works again: this node may lead"
+
+
+@attrs.frozen
 class DiskFilling(Event):
     """The disk passed a mark: at 0.75 expired files go at any hour, at 0.85 the oldest go, 0.95 refuses writes."""
 
@@ -316,6 +757,24 @@ class ConfigKeyIgnored(Event):
 
 
 @attrs.frozen
+class ConfigChanged(Event):
+    """A key was changed in the running process.
+
+    :ivar peer: who asked for it.
+    """
+
+    name: ClassVar[str] = "config.changed"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "{peer} changed {key} from {before} to {after}"
+    public: ClassVar[str] = "{key} was changed from {before} to {after}"
+
+    peer: str
+    key: str
+    before: str
+    after: str
+
+
+@attrs.frozen
 class StatusServerStarted(Event):
     """The HTTP port for metrics and health listens."""
 
@@ -339,6 +798,7 @@ class Refusal(Event):
     """
 
     level: ClassVar[str] = "warn"
+    shown: ClassVar[bool] = False
 
     role: str
     what: str
@@ -387,6 +847,18 @@ class RowIgnored(Refusal):
 
 
 @attrs.frozen
+class RefusalsForgotten(Event):
+    """Refusals of more kinds than are kept apart."""
+
+    name: ClassVar[str] = "refusals.forgotten"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "{role}: {count} more refusals, of more kinds than are kept apart"
+
+    role: str
+    count: int
+
+
+@attrs.frozen
 class OperatorAsked(Event):
     """An operator's request was let in.
 
@@ -395,6 +867,7 @@ class OperatorAsked(Event):
 
     name: ClassVar[str] = "operator.asked"
     message: ClassVar[str] = "{who} at {peer} asks {request}"
+    shown: ClassVar[bool] = False
 
     who: str
     peer: str
@@ -412,3 +885,89 @@ class LogLevelChanged(Event):
     before: str
     now: str
     peer: str
+
+
+@attrs.frozen
+class ProcessFails(Event):
+    """This process ends because it cannot do what it is for."""
+
+    name: ClassVar[str] = "process.fails"
+    level: ClassVar[str] = "critical"
+    message: ClassVar[str] = "ending: {reason}"
+
+    reason: str
+
+
+@attrs.frozen
+class ProcessStarted(Event):
+    """``rocketha-cluster`` started one of its processes."""
+
+    name: ClassVar[str] = "process.started"
+    message: ClassVar[str] = "{process} is process {pid}"
+
+    process: str
+    pid: int
+
+
+@attrs.frozen
+class ProcessEnded(Event):
+    """One of its processes ended, could not be started, or did not stop."""
+
+    name: ClassVar[str] = "process.ended"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "{process} {what}"
+
+    process: str
+    what: str
+
+
+@attrs.frozen
+class ClusterServes(Event):
+    """``rocketha-cluster``: all brokers are registered and one of them is the master."""
+
+    name: ClassVar[str] = "cluster.serves"
+    message: ClassVar[str] = "the group serves after {seconds:.1f} s"
+
+    seconds: float
+
+
+@attrs.frozen
+class ClusterMaster(Event):
+    """``rocketha-cluster``: clients find another master.
+
+    :ivar told: what a person is told.
+    :ivar epoch: 0 in DLedger mode.
+    :ivar without_s: as clients see it; None where that is not known.
+    :ivar reason: the controllers'.
+    """
+
+    name: ClassVar[str] = "cluster.master"
+    message: ClassVar[str] = "{told}"
+
+    told: str
+    broker: str
+    before: str
+    epoch: int
+    without_s: float | None
+    reason: str
+
+
+@attrs.frozen
+class ClusterInSync(Event):
+    """``rocketha-cluster``: another SyncStateSet."""
+
+    name: ClassVar[str] = "cluster.in_sync"
+    message: ClassVar[str] = "in sync: {in_sync}"
+
+    in_sync: str
+
+
+@attrs.frozen
+class ClusterLeader(Event):
+    """``rocketha-cluster``: another controller leads."""
+
+    name: ClassVar[str] = "cluster.leader"
+    message: ClassVar[str] = "{controller} leads the controllers instead of {before}"
+
+    controller: str
+    before: str

@@ -1,4 +1,4 @@
-"""The status port: /metrics for Prometheus, /healthz and /readyz for whoever starts and stops processes.
+"""The status port: a page for people at /, /metrics for Prometheus, /healthz and /readyz for whoever starts processes.
 
 What it must not know: what makes a service healthy. It is given functions.
 
@@ -7,6 +7,7 @@ volumes, so do not put it on a public address. Requests are bounded: no bodies (
 seconds for the first request, ten of silence, 16 connections. One more ends the connection whose last request is the
 longest ago, so that nobody keeps a scraper out by holding them.
 
+- ``/``: a page for people, and what it asks for (:mod:`rocketha.observe.page`).
 - ``/healthz``: 200 while the process should be left alone; 503 with the reason when it should be restarted.
 - ``/readyz``: 200 while it can serve; 503 with the reason while it recovers, stops, or refuses writes.
 """
@@ -14,7 +15,7 @@ longest ago, so that nobody keeps a scraper out by holding them.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from twisted.internet.interfaces import IAddress, IDelayedCall
@@ -31,7 +32,7 @@ CONNECTIONS_MAX = 16
 FIRST_REQUEST_S = 3
 TIMEOUT_S = 10
 
-_TEXT = b"text/plain; charset=utf-8"
+TEXT = b"text/plain; charset=utf-8"
 
 Check = Callable[[], str | None]
 """None when all is well, else the reason why not. Asked on every request: it must be cheap."""
@@ -41,6 +42,10 @@ class StatusRequest(Request):
     """A request without a body: one that announces a body is refused and its bytes are dropped."""
 
     _refused = False
+
+    def getRequestHostname(self) -> bytes:
+        """Twisted: asked where addresses of pages are made up, which is nowhere; so nobody has to check what it is."""
+        return b"status"
 
     def gotLength(self, length: int | None) -> None:
         """Twisted: the head is read; ``length`` is None for a chunked body."""
@@ -60,31 +65,40 @@ class StatusRequest(Request):
             super().requestReceived(command, path, version)
 
 
-class _Page(Resource):
-    """One read-only page: GET and HEAD, nothing below it."""
+class Page(Resource):
+    """One read-only page.
 
-    def __init__(self, content_type: bytes, render: Callable[[Request], bytes]) -> None:
+    :param headers: beside its type.
+    """
+
+    def __init__(
+        self, content_type: bytes, render: Callable[[Request], bytes], headers: Mapping[bytes, bytes] | None = None
+    ) -> None:
         super().__init__()
-        self._content_type = content_type
+        self._headers = {b"content-type": content_type, b"cache-control": b"no-store", **(headers or {})}
         self._render = render
 
     def getChild(self, path: bytes, request: Request) -> Resource:
-        """Twisted: a page that is not there; the empty name is this page."""
-        return self if path == b"" else _Page(_TEXT, _not_found)
+        """Twisted: what is left of a path, which is at most a slash."""
+        return self
 
     def render(self, request: Request) -> bytes:
-        """Twisted: a request for this page. (Twisted's own answer to other methods is HTML that quotes the request.)"""
-        if request.method not in (b"GET", b"HEAD"):
-            request.setResponseCode(405)
-            request.setHeader(b"allow", b"GET, HEAD")
-            request.setHeader(b"content-type", _TEXT)
-            return b"only GET and HEAD\n"
-        request.setHeader(b"content-type", self._content_type)
-        request.setHeader(b"cache-control", b"no-store")
+        """Twisted: a request for this page."""
+        for name, value in self._headers.items():
+            request.setHeader(name, value)
         return self._render(request)
 
 
-def _not_found(request: Request) -> bytes:
+def only_reading(request: Request) -> bytes:
+    """The answer to other methods than GET and HEAD. (Twisted's own is HTML that quotes the request.)"""
+    request.setResponseCode(405)
+    request.setHeader(b"allow", b"GET, HEAD")
+    request.setHeader(b"content-type", TEXT)
+    return b"only GET and HEAD\n"
+
+
+def not_found(request: Request) -> bytes:
+    """The answer to any other path."""
     request.setResponseCode(404)
     return b"not found\n"
 
@@ -172,6 +186,7 @@ class StatusFactory(WrappingFactory):
     :param healthy: asked at /healthz.
     :param ready: asked at /readyz.
     :param notice: shown at /readyz.
+    :param document: the JSON that the page shows.
     :param refusals: told of the connections that are ended; a service that has none only ends them.
     :ivar places: the connections, the one whose last request is the longest ago first.
     """
@@ -186,11 +201,16 @@ class StatusFactory(WrappingFactory):
         clock: Any | None = None,
         refusals: Refusals | None = None,
         notice: str = "",
+        document: Callable[[], bytes] = lambda: b"{}",
     ) -> None:
-        root = _Page(_TEXT, lambda request: b"/metrics\n/healthz\n/readyz\n")
-        root.putChild(b"metrics", EncodingResourceWrapper(_Page(_TEXT, _shown(metrics)), [_Gzip()]))
-        root.putChild(b"healthz", _Page(_TEXT, _checked(healthy)))
-        root.putChild(b"readyz", _Page(_TEXT, _checked(ready, notice)))
+        from rocketha.observe.status_app import Plain, StatusApp  # Klein: a process without this port does without it
+
+        plain = Plain(
+            metrics=EncodingResourceWrapper(Page(TEXT, _shown(metrics)), [_Gzip()]),
+            healthz=Page(TEXT, _checked(healthy)),
+            readyz=Page(TEXT, _checked(ready, notice)),
+        )
+        root = StatusApp(plain, document).resource()
         # Not logged: a scraper asks every few seconds.
         site = Site(root, requestFactory=StatusRequest, timeout=TIMEOUT_S, reactor=clock)
         site.displayTracebacks = False

@@ -66,9 +66,24 @@ def current_level() -> str:
     return str(txaio.get_global_log_level())
 
 
+_watchers: list[Callable[[Event], None]] = []
+
+
+def watch(happened: Callable[[Event], None]) -> None:
+    """Tell somebody of each event of this process from now on, whatever the log's level."""
+    _watchers.append(happened)
+
+
+def unwatch(happened: Callable[[Event], None]) -> None:
+    """No more."""
+    _watchers.remove(happened)
+
+
 def emit(log: Any, event: Event) -> None:
-    """Log a structured event: its name as the field ``event``, its attributes as fields."""
+    """Say a structured event: in the log, its name as the field ``event``, its attributes as fields; to who watches."""
     getattr(log, event.level)(event.message, event=event.name, **attrs.asdict(event))
+    for happened in tuple(_watchers):
+        happened(event)
 
 
 def emit_disk_failure(log: Any, error: BaseException | None) -> bool:

@@ -29,6 +29,7 @@ from rocketha.errors import Ignored
 from rocketha.observe import events
 from rocketha.observe.logging import emit, make_logger
 from rocketha.observe.metrics import Registry
+from rocketha.observe.overview import Refused as RefusedRow
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
@@ -336,12 +337,7 @@ class Refusals:
             if kind.untold and not ((now or now_s >= kind.quiet_until_s) and self._tell(kind, now_s, {})):
                 self._any_untold = True
         if self._forgotten:
-            self.log.warn(
-                "{role}: {count} more refusals, of more kinds than are kept apart",
-                event="refusals.forgotten",
-                role=self.role,
-                count=self._forgotten,
-            )
+            emit(self.log, events.RefusalsForgotten(self.role, self._forgotten))
             self._forgotten = 0
 
     def _tell(self, kind: Kind, now_s: float, asked: Mapping[str, str]) -> bool:
@@ -404,6 +400,20 @@ def named_client(command: Command) -> str | None:
         if found is not None:
             return found[1].decode("utf-8", "backslashreplace")
     return next((command.fields[name][:255] for name in _NAMING_FIELDS if command.fields.get(name)), None)
+
+
+def refused_by(*servers: Refusals) -> list[RefusedRow]:
+    """What they refused, the most frequent first: of whom is in their logs, and not here."""
+    rows = [
+        RefusedRow(each.role, what, reason, count)
+        for each in servers
+        for (what, reason), count in [
+            *each.requests.items(),
+            *((("connection", cause), count) for cause, count in each.ended.items()),
+            *each.rows.items(),
+        ]
+    ]
+    return sorted(rows, key=lambda row: (-row.count, row.role, row.what, row.reason))
 
 
 def install(metrics: Registry, *servers: Refusals) -> None:

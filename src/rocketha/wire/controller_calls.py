@@ -26,11 +26,15 @@ from rocketha.wire.spec.format import Format
 RETIRING_MASTER = "retiringMasterId"
 """Header field of ours in a designated 1002: the master's own id, when it hands its role over."""
 
+RETIRING_REASON = "retiringReason"
+"""Likewise: why it does, where it does not stop."""
+
 MEMBERS_MAX = 256
 """Most ids in a SyncStateSet."""
 
 PEERS_MAX = 64
 ADDRESS_CHARACTERS_MAX = 300
+REASON_CHARACTERS_MAX = 300
 SET_BYTES_MAX = 8192
 
 CONFIRM_MASTER = 11006
@@ -133,11 +137,18 @@ def alter_sync_state_set(
 
 
 def elect_master(
-    cluster: str, broker_name: str, broker_id: int, wall_ms: int, designate: bool = False, retiring: int | None = None
+    cluster: str,
+    broker_name: str,
+    broker_id: int,
+    wall_ms: int,
+    designate: bool = False,
+    retiring: int | None = None,
+    reason: str = "",
 ) -> Call:
     """1002: a broker that knows no master asks for one; ``designate``: this one is to lead.
 
-    :param retiring: the master that says so, because it stops: a field of ours, which Java does not look at.
+    :param retiring: the master that says so, because it hands over: a field of ours, which Java does not look at.
+    :param reason: why, if not because it stops; another such field.
     """
     fields = {
         "clusterName": cluster,
@@ -148,6 +159,8 @@ def elect_master(
     }
     if retiring is not None:
         fields[RETIRING_MASTER] = str(retiring)
+    if reason:
+        fields[RETIRING_REASON] = reason[:REASON_CHARACTERS_MAX]
     return Call(RequestCode.CONTROLLER_ELECT_MASTER, fields)
 
 

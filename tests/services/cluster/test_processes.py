@@ -173,14 +173,14 @@ class GroupTests(unittest.TestCase):
         os.kill(int(killed[2]), signal.SIGKILL)
         group.wait_for(rf"^\d\d:\d\d:\d\d  {killed[1]} ended: killed by SIGKILL$")
         told = group.wait_for(
-            rf"(broker-\d) \(pid \d+\) is master of epoch \d+ instead of {killed[1]}; "
+            rf"(broker-\d) \(id \d, pid \d+\) is master of epoch \d+ instead of {killed[1]}; "
             r"no master for (\d+\.\d\d) s \(PORT_REFUSED"
         )
         self.assertNotEqual(told[1], killed[1])
         self.assertLess(float(told[2]), 30)
         self.assertEqual(group.rocketha("send", "T", "d", "e", "f").count("SEND_OK"), 3)
         self.assertEqual(group.received(6), ["a", "b", "c", "d", "e", "f"])
-        again = group.wait_for(rf"{killed[1]} \(pid (\d+)\) is started again")
+        again = group.wait_for(rf"{killed[1]} \(id \d, pid (\d+)\) is started again")
         self.assertNotEqual(again[1], killed[2])
         group.wait_for(r"is started again\n(.*\n)*.*in sync: broker-1, broker-2, broker-3\n")
         self.assertEqual(len(group.pids()), 7)
@@ -211,7 +211,7 @@ class GroupTests(unittest.TestCase):
         alone.rocketha("send", "T", "a", "b")
         alone.stop(signal.SIGTERM)
         group = Group(self, self.data, 2, 1)
-        self.assertRegex(group.words(), r"broker-1 \(pid \d+\) is master of epoch 1\n(.*\n)*.* kept from before")
+        self.assertRegex(group.words(), r"broker-1 \(id 1, pid \d+\) is master of epoch 1\n(.*\n)*.* kept from before")
         self.assertFalse((self.data / "store").exists())
         group.wait_for("in sync: broker-1, broker-2\n")
         self.assertEqual(group.received(2), ["a", "b"])

@@ -49,5 +49,5 @@ class WatchTests(SynchronousTestCase):
 
         self.watch._log = Log()  # type: ignore[assignment]
         self.watch.connection_lost(7)
-        self.assertEqual(said, [("broker {key} is suspected: {why}", 1)])
+        self.assertEqual(said, [("broker {broker} is suspected: {reason}", 1)])
         self.assertEqual(self.reactor.tcpClients[0][:2], ("10.0.0.1", 10911))

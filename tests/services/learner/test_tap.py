@@ -110,6 +110,9 @@ class RefusalTests(SynchronousTestCase):
         learner.install(metrics)
         ended = 'rocketha_connections_ended_total{reason="bad_frame",role="learner"} 1.0'
         self.assertIn(ended, metrics.exposition().splitlines())
+        page = learner.overview()
+        self.assertEqual([(each.kind, each.state, each.well) for each in page.processes], [("learner", "waits", False)])
+        self.assertEqual([(each.what, each.reason) for each in page.refused], [("connection", "bad_frame")])
         connection.connectionLost(Failure(ConnectionDone()))
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.testing import MemoryReactor
 from twisted.python import usage
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import ConfigError
+from rocketha.observe.events import NameserverStopped
+from rocketha.observe.logging import emit, make_logger
 from rocketha.observe.metrics import Registry
 from rocketha.services.broker import tap as broker_tap
 from rocketha.services.cluster import tap as cluster_tap
@@ -45,6 +50,38 @@ class EndpointTests(SynchronousTestCase):
         ((port, _factory, _backlog, interface),) = reactor.tcpServers
         self.assertEqual((port, interface), (8088, "127.0.0.1"))
         self.successResultOf(status.stopService())
+
+    def test_events_while_it_runs(self) -> None:
+        """They are counted from the start to the stop, and shown to nobody after it."""
+        metrics, reactor = Registry(), MemoryReactor()
+        status = StatusService("tcp:8088:interface=127.0.0.1", metrics, lambda: None, lambda: None, reactor)
+        emit(make_logger(), NameserverStopped())
+        status.startService()
+        emit(make_logger(), NameserverStopped())
+        self.successResultOf(status.stopService())
+        emit(make_logger(), NameserverStopped())
+        self.assertIn('rocketha_events_total{event="namesrv.stopped"} 1\n', metrics.exposition())
+        self.assertIn('rocketha_events_total{event="status.started"} 1\n', metrics.exposition())
+
+    def test_only_with_the_port(self) -> None:
+        """A process that opens none imports neither Klein nor what that needs."""
+        program = (
+            "import sys\n"
+            "from rocketha.services.broker import tap as broker\n"
+            "from rocketha.services.cluster import tap as cluster\n"
+            "from rocketha.services.controller import tap as controller\n"
+            "from rocketha.services.namesrv import tap as namesrv\n"
+            "http = sys.argv[1:]\n"
+            "for tap in (broker, controller, namesrv, cluster):\n"
+            "    options = tap.Options()\n"
+            "    options.parseOptions([*http, '--data', '/tmp/nowhere'])\n"
+            "    tap.makeService(options)\n"
+            "print(sorted({'klein', 'werkzeug'} & set(sys.modules)))\n"
+        )
+        for flags, wanted in (((), "[]"), (("--http", "8088"), "['klein', 'werkzeug']")):
+            command = [sys.executable, "-c", program, *flags]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            self.assertEqual(done.stdout.strip(), wanted, done.stderr)
 
 
 class FlagTests(SynchronousTestCase):

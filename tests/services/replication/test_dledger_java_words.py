@@ -61,7 +61,7 @@ class MixedTests(test_dledger.GroupTests):
             self.until("one of ours", lambda: self.masters() == [ours[0]])
         for _ in range(4):
             leader = self.master()
-            self.await_(self.replication(leader).raft.admin.hand_over(), 10)
+            self.await_(self.replication(leader).raft.admin.hand_over("a test"), 10)
             other = [each for each in ours if each is not leader]
             self.until("the other one", functools.partial(lambda other: self.masters() == other, other))
 

@@ -159,6 +159,11 @@ class WitnessTests(WitnessCase):
             self.restart(host)
         self.whole()
         self.assertIsNone(service.ready())
+        page = service.overview()
+        kinds = {each.name: (each.kind, each.state) for each in page.processes}
+        self.assertEqual(kinds.pop("w2"), ("witness", "witness"))
+        self.assertEqual(sorted(kinds.values()), [("broker", "leads"), ("broker", "member")])
+        self.assertEqual((page.groups, page.topics), ((), ()))
 
     def test_topics(self) -> None:
         """A change waits for brokers only."""

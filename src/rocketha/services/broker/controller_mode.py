@@ -347,7 +347,7 @@ class ControllerMode(RoleSource):
     def _know_id(self, identity: Identity) -> None:
         if identity.number is not None:
             self._replication.own_id = identity.number
-            self._log.info("this is broker {id} of {name}", id=identity.number, name=self._place.broker_name)
+            emit(self._log, events.BrokerIdentified("/".join(self._place[:2]), identity.number))
 
     # --- orders
 
@@ -367,7 +367,7 @@ class ControllerMode(RoleSource):
             case Lead(number, epoch, members, set_epoch, again):
                 self._lead(number, epoch, members, set_epoch, again)
             case Follow(number, master_id, address, epoch):
-                self._log.info("follows broker {id} at {address}, epoch {n}", id=master_id, address=address, n=epoch)
+                emit(self._log, events.MasterFollowed(master_id, address, epoch))
                 following = replication.follow(master_id, "", epoch, address)
                 watch.other(address, epoch, master_id)
                 self._follow_up(following, number)

@@ -25,7 +25,8 @@ from rocketha.broker.clients import Clients
 from rocketha.broker.master_watch import MasterWatch
 from rocketha.broker.state import BrokerIdentity
 from rocketha.errors import RockethaError
-from rocketha.observe.logging import make_logger
+from rocketha.observe import events
+from rocketha.observe.logging import emit, make_logger
 from rocketha.services.broker.controller_client import ControllerClient, Reply
 from rocketha.services.broker.forwarding import Forwarding
 from rocketha.services.config.replication import ReplicationConfig
@@ -93,7 +94,7 @@ class Draining:
         over = self._over = defer.Deferred()
         self._began_s = self._clock.seconds()
         self._until_s = self._began_s + self._keys.handover_linger / 1000
-        self._log.info("passes requests of clients that come here still on to {master}", master=self._watch.address)
+        emit(self._log, events.DrainBegan(self._watch.address or "the next master"))
         poll_s = self._keys.sync_controller_metadata_period / 1000
         self._controllers = ControllerClient(self._dialer, self._keys.controllers, self._chance, poll_s, lambda: None)
         self._controllers.start()
@@ -118,7 +119,7 @@ class Draining:
         if info.master_address == self._identity.address:
             self._elected(info.master_epoch)
         else:
-            self._log.info("passes on to {master} from now on", master=info.master_address)
+            emit(self._log, events.DrainMoved(info.master_address))
             self._doubt_until_s = 0.0
             self._watch.other(info.master_address, info.master_epoch, info.master_id)
 
@@ -177,7 +178,7 @@ class Draining:
         if self._next_question is not None and self._next_question.active():
             self._next_question.cancel()
         self._next_question = None
-        self._log.info("no more after {seconds:.1f} s", seconds=self._clock.seconds() - self._began_s)
+        emit(self._log, events.DrainEnded(self._clock.seconds() - self._began_s))
         if over is not None:
             over.callback(None)
 

@@ -69,7 +69,7 @@ class RaftRole(RoleSource):
     def _be_reluctant(self, why: str) -> None:
         """Have another member lead, where one is well and has room; where none is, this one goes on."""
         if why and not self._reluctant:
-            self._log.warn("another member is to lead, where one can: {why}", why=why)
+            emit(self._log, events.MemberReluctant(why))
         self._reluctant = why
         self._raft.reluctant(why)
 
@@ -88,7 +88,7 @@ class RaftRole(RoleSource):
             self._replication.retire(why)
             self._watch.unknown()
             self._leaving = True
-            yield raft.admin.hand_over()
+            yield raft.admin.hand_over(why)
             if raft.leader_id and raft.leader_id != raft.id and self._watch.address is None:
                 self._successor = defer.Deferred()
                 self._successor.addTimeout(SUCCESSOR_S, self._context.platform.reactor)
@@ -162,7 +162,8 @@ class RaftRole(RoleSource):
             return
         replication.found(address)
         keys = self._context.keys
-        self._log.info("follows {leader} at {address}", leader=replication.leader, address=address)
-        self._watch.other(address, replication.epoch, keys.dledger_id(replication.leader))
+        number = keys.dledger_id(replication.leader)
+        emit(self._log, events.MasterFollowed(number, address, replication.epoch))
+        self._watch.other(address, replication.epoch, number)
         if self._successor is not None and not self._successor.called:
             self._successor.callback(None)

@@ -120,6 +120,10 @@ class Registration:
         """The nameservers."""
         return tuple(self._nameservers)
 
+    def nameservers(self) -> list[tuple[str, bool]]:
+        """Each one's address, and whether it took the last registration."""
+        return [(address, each.registered) for address, each in self._nameservers.items()]
+
     def start(self) -> None:
         """Register now and every period."""
         self.register()

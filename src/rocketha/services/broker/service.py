@@ -25,8 +25,10 @@ from rocketha.errors import ConfigError, DiskFailure
 from rocketha.observe import events
 from rocketha.observe.logging import emit, emit_disk_failure, make_logger
 from rocketha.observe.metrics import Registry
+from rocketha.observe.overview import Overview
 from rocketha.observe.refusals import Refusals
 from rocketha.services.broker.java_metrics import exported_registry
+from rocketha.services.broker.overview import overview
 from rocketha.services.broker.own_host import address_of, is_address
 from rocketha.services.broker.running import MakeRoleSource, RunningBroker
 from rocketha.services.config import views
@@ -184,6 +186,9 @@ class BrokerService(service.MultiService):
     @defer.inlineCallbacks
     def _leave(self) -> Any:
         served, broker = self.serving, self._broker
+        if served and broker is not None:
+            name = broker.state.identity.broker_name
+            emit(self.log, events.BrokerStopping(name, broker.replication.role.name))
         if served and broker is not None and (yield broker.leave()):
             broker.dispatcher.only_pass_on()
             yield self._end_store(served)
@@ -233,6 +238,10 @@ class BrokerService(service.MultiService):
                 opened.store.close(self.platform.now_ms())
 
     # --- for people and machines
+
+    def overview(self) -> Overview:
+        """For the status page."""
+        return overview(self._broker, self.refusals)
 
     def healthy(self) -> str | None:
         """None, or why this process should be restarted."""

@@ -97,6 +97,7 @@ def makeService(options: Options) -> service.IService:
             broker.ready,
             refusals=broker.refusals,
             notice=network.notice,
+            shows=broker.overview,
         ).setServiceParent(whole)
     broker.setServiceParent(whole)
     return whole

@@ -16,12 +16,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 from twisted.application import service
 from twisted.internet import defer, error
 
 import rocketha
 from rocketha.errors import RockethaError
-from rocketha.observe.logging import lasting, make_logger
+from rocketha.observe import events
+from rocketha.observe.logging import emit, lasting, make_logger
+from rocketha.observe.overview import Overview, Process, merged
 from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.network import Network
 from rocketha.services.cluster import layout as cluster_layout
@@ -29,6 +32,7 @@ from rocketha.services.cluster.layout import Layout, Plan
 from rocketha.services.cluster.member import Member
 from rocketha.services.cluster.service import command_name, tell_terminal, tls_lines
 from rocketha.services.cluster.switches import Switches
+from rocketha.services.controller import trail
 from rocketha.services.namesrv.service import NameServerService
 from rocketha.services.process.fatal import end_process
 from rocketha.services.process.status import StatusService
@@ -153,6 +157,7 @@ class GroupService(service.MultiService):
             self._waiting.stop()
             self._waiting = None
             self._terminal(self.words())
+            emit(self._log, events.ClusterServes(self._reactor.seconds() - self._began_s))
             self.served.callback(None)
 
     @defer.inlineCallbacks
@@ -185,7 +190,7 @@ class GroupService(service.MultiService):
     def _started(self, member: Member) -> None:
         if self._switches is not None:
             self._switches.started(member.name)
-        self._log.info("{name} is process {pid}", name=member.name, pid=member.pid)
+        emit(self._log, events.ProcessStarted(member.name, member.pid or 0))
         if member.tries > 1:
             self.tell(f"{self._label(member.name)} is started{' again' if member.starts > 1 else ''}")
 
@@ -198,12 +203,15 @@ class GroupService(service.MultiService):
             # It never ran: the same would happen again.
             self._give_up(f"{text} ({os.path.relpath(member.log_path)})")
             return
-        self._log.warn("{text}", text=text)
+        emit(self._log, events.ProcessEnded(member.name, text.removeprefix(f"{member.name} ")))
         self.tell(text)
 
     def _label(self, name: str) -> str:
         member = self.members.get(name)
-        return f"{name} (pid {member.pid})" if member is not None and member.pid is not None else name
+        if member is None or member.pid is None:
+            return name
+        number = self._switches.ids.get(name) if self._switches is not None else None
+        return f"{name} (pid {member.pid})" if number is None else f"{name} (id {number}, pid {member.pid})"
 
     # -- words
 
@@ -212,6 +220,30 @@ class GroupService(service.MultiService):
         if self._switches is None or not self._switches.master:
             return "no master yet"
         return None if 0 in self._switches.registered else "no master"
+
+    def overview(self) -> Overview:
+        """For the status page: the processes, and what nameserver and controllers know of the group."""
+        switches, of_namesrv = self._switches, self._namesrv.overview()
+        master = switches.master if switches is not None else ""
+        leader = switches.leader if switches is not None else ""
+        group = switches.group if switches is not None else None
+        rows = []
+        for name, member in self.members.items():
+            runs = member.pid is not None
+            state = "not running" if not runs else "master" if name == master else "leads" if name == leader else "runs"
+            detail = f"pid {member.pid}" if runs else f"started {member.starts} times"
+            if switches is not None and name in switches.ids:
+                detail = f"id {switches.ids[name]}, {detail}"
+            kind = "broker" if name.startswith("broker") else "controller"
+            rows.append(Process(name, kind, member.plan.address, state, runs, detail))
+        note = "Consumer groups and their lag are on a broker's own page: started by hand, with its own --http."
+        known = Overview(
+            groups=of_namesrv.groups if group is None else [trail.group_row(group)],
+            moments=[] if group is None else list(trail.moments(group)),
+            notes=[note],
+        )
+        rest = attrs.evolve(of_namesrv, processes=(), groups=(), notes=())
+        return merged("cluster on this machine", Overview(processes=rows), known, rest)
 
     def tell(self, text: str) -> None:
         """One line with the time of day."""

@@ -15,7 +15,8 @@ from twisted.internet import defer, error
 
 from rocketha.errors import RemoteProtocolError
 from rocketha.namesrv.route_table import Broker
-from rocketha.observe.logging import lasting, make_logger
+from rocketha.observe.events import ClusterInSync, ClusterLeader, ClusterMaster
+from rocketha.observe.logging import emit, lasting, make_logger
 from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.namesrv.service import NameServerService
@@ -45,6 +46,8 @@ class Switches:
     :param controlled: there are controllers; else brokers elect their master themselves.
     :param label: name to what a person needs to know of that process.
     :ivar master: name of the broker that is known to serve as master; "" before there is one.
+    :ivar leader: name of the controller that leads; "" before there is one.
+    :ivar group: what it said last (11003); None before, and without controllers.
     """
 
     def __init__(
@@ -71,11 +74,12 @@ class Switches:
         self._client = RemotingClient(dialer)
         self._loop = Ticker(self._reactor, lasting(self._look, "a look at the masters"), LOOK_S)
         self._asked_first = next(iter(self._controllers), "")
-        self._leader = ""
         self._asking = False
         self._ask_at_s = 0.0
         self._epoch = 0
         self._in_sync: tuple[str, ...] = ()
+        self.group: Mapping[str, Any] | None = None
+        self.leader = ""
         self._serving = ""
         self._since_s: float | None = None
         self._until_s: float | None = None
@@ -117,6 +121,17 @@ class Switches:
         if self._since_s is None:
             self._since_s = self._reactor.seconds()
         self._serving = ""
+
+    @property
+    def ids(self) -> dict[str, int]:
+        """Name of each broker to the id that the controllers gave it: they come in the order of arrival."""
+        addresses: Mapping[str, str] = {} if self.group is None else self.group["brokerAddrs"]
+        return {self._name_of(address): int(number) for number, address in addresses.items()}
+
+    def named(self, name: str) -> str:
+        """A broker by both of its names, where it has two."""
+        number = self.ids.get(name)
+        return name if number is None else f"{name} (id {number})"
 
     def _name_of(self, address: str) -> str:
         port = address.rpartition(":")[2]
@@ -163,10 +178,12 @@ class Switches:
     def _heard(self, group: Mapping[str, Any], controller: str) -> None:
         if not self._loop.running:
             return
-        if controller != self._leader:
-            if self._leader:
-                self._tell(f"{controller} leads the controllers instead of {self._leader}")
-            self._leader = controller
+        self.group = group
+        if controller != self.leader:
+            if self.leader:
+                emit(self._log, ClusterLeader(controller, self.leader))
+                self._tell(f"{controller} leads the controllers instead of {self.leader}")
+            self.leader = controller
         epoch, number = group["masterEpoch"], group["masterBrokerId"]
         addresses: Mapping[str, str] = group["brokerAddrs"]
         master = self._name_of(addresses.get(str(number), ""))
@@ -175,15 +192,20 @@ class Switches:
         in_sync = tuple(sorted(self._name_of(addresses.get(str(each), "")) for each in group["syncStateSet"]))
         if self.master and in_sync != self._in_sync:
             self._in_sync = in_sync
+            emit(self._log, ClusterInSync(", ".join(self.named(name) for name in in_sync)))
             self._tell(f"in sync: {', '.join(in_sync)}")
 
     def _told_switch(self, master: str, epoch: int, reason: str) -> None:
         text = f"{self._label(master)} is master" + (f" of epoch {epoch}" if epoch else "")
+        without_s = None
         if self.master:
             text += " again" if master == self.master else f" instead of {self.master}"
             if self._since_s is not None and self._until_s is not None:
-                text += f"; no master for {max(0.0, self._until_s - self._since_s):.2f} s"
+                without_s = round(max(0.0, self._until_s - self._since_s), 2)
+                text += f"; no master for {without_s:.2f} s"
             text += f" ({reason})" if reason else ""
+        before = self.named(self.master) if self.master else "nobody"
+        emit(self._log, ClusterMaster(text, self.named(master), before, epoch, without_s, reason))
         self.master, self._epoch = master, epoch
         self._since_s = None
         self._tell(text)

@@ -21,6 +21,7 @@ from rocketha.access.identity import Part
 from rocketha.errors import ConfigError
 from rocketha.observe import refusals
 from rocketha.observe.metrics import Registry
+from rocketha.observe.overview import together
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.broker.tap import tell
 from rocketha.services.cluster.group import GroupService
@@ -202,7 +203,13 @@ def make_group(options: Options, layout: Layout, network: TlsNetwork, namesrv: N
     namesrv_metrics.install(metrics, namesrv)
     refusals.install(metrics, namesrv.refusals)
     status = StatusService(
-        options.status, metrics, lambda: None, lambda: group.ready(), refusals=namesrv.refusals, notice=network.notice
+        options.status,
+        metrics,
+        lambda: None,
+        lambda: group.ready(),
+        refusals=namesrv.refusals,
+        notice=network.notice,
+        shows=lambda: group.overview(),
     )
     group = GroupService(namesrv, layout, network, status)
     return group
@@ -235,6 +242,7 @@ def makeService(options: Options) -> service.IService:
             lambda: broker.ready() or namesrv_metrics.ready(namesrv),
             refusals=broker.refusals,
             notice=network.notice,
+            shows=together(broker.overview, namesrv.overview),
         )
     data, log = os.path.relpath(options["data"]), os.path.relpath(options["log-file"])
     ClusterService(namesrv, broker, data, log, status).setServiceParent(whole)

@@ -22,7 +22,8 @@ from rocketha.controller.group import BrokerGroup
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.state import ControllerState
 from rocketha.errors import RemoteProtocolError, RequestRefused
-from rocketha.observe.logging import make_logger
+from rocketha.observe.events import ConfigChanged
+from rocketha.observe.logging import emit, make_logger
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.raft.errors import Busy, RaftRefused
 from rocketha.services.config.controller import ControllerConfig
@@ -122,7 +123,7 @@ class OwnAnswers:
     def _update_config(self, connection: RemotingProtocol, command: Command) -> Answer:
         changed = update(self._config, command.body)
         for key, (old, new) in changed.items():
-            self._log.warn("{peer} changed {key} from {old} to {new}", peer=connection.peer, key=key, old=old, new=new)
+            emit(self._log, ConfigChanged(connection.peer, key, old, new))
         return Answer()
 
     # -- the other controllers' -----------------------------------------------------------------------------------

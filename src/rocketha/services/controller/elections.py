@@ -17,6 +17,7 @@ from typing import Any
 from twisted.internet import defer
 from twisted.python.failure import Failure
 
+from rocketha.controller import audit, events
 from rocketha.controller.detector_effects import Elect
 from rocketha.controller.events import ElectMaster, Event, Evidence
 from rocketha.controller.group import BrokerGroup, Did, GroupKey
@@ -24,7 +25,7 @@ from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.notices import RoleChanged, brought_up_to_date, role_changed
 from rocketha.controller.state import ControllerState, Outcome
 from rocketha.namesrv.own_port import OwnPort
-from rocketha.observe.events import GroupElected
+from rocketha.observe.events import GroupElected, GroupNotElected, GroupSetChanged
 from rocketha.observe.logging import emit, make_logger
 from rocketha.raft.messages import Entry
 from rocketha.services.config.controller import ControllerConfig
@@ -38,7 +39,10 @@ RECENT_MAX = 1000
 TELL_MAX = 10
 """Of them in one tick, so that a large cluster does not stop its new leader."""
 
-_LOUD = frozenset({Did.ELECTED, Did.TAKEN_BACK, Did.UNSEATED, Did.CLEANED, Did.FORGOTTEN, Did.RETURNED})
+_SAID = frozenset(
+    {Did.ELECTED, Did.TAKEN_BACK, Did.UNSEATED, Did.SET_CHANGED, Did.CLEANED, Did.FORGOTTEN, Did.RETURNED}
+)
+"""What becomes an event; the rest is in the audit trail."""
 
 
 class Elections:
@@ -105,7 +109,7 @@ class Elections:
         def ended(result: Any) -> None:
             if isinstance(result, Failure) or result.code:
                 why = result.getErrorMessage() if isinstance(result, Failure) else result.remark
-                self._log.warn("no new master of {group}: {why}", group=f"{cluster}/{name}", why=why)
+                emit(self._log, GroupNotElected(f"{cluster}/{name}", str(why)))
             if self._leading:
                 self.watch.election_ended(cluster, name)
 
@@ -126,20 +130,28 @@ class Elections:
             self._quiet[key] = entry.index
             self._refused.discard(key)
             self._tell(outcome.notices, prompt=True)
-        if outcome.did in _LOUD:  # last: nobody waits for a line of log
-            self._say(outcome.did, key, entry.index)
+        if outcome.did in _SAID and entry.index > self.replayed:  # last: nobody waits for a line of log
+            self._say(outcome.did, key, entry)
 
-    def _say(self, did: Did, key: GroupKey, index: int) -> None:
-        group = self._state.group(*key)
+    def _say(self, did: Did, key: GroupKey, entry: Entry) -> None:
+        group, name = self._state.group(*key), f"{key.cluster}/{key.broker_name}"
+        if did is Did.SET_CHANGED:
+            assert group is not None
+            now = group.master_id, group.master_epoch, list(group.in_sync), group.set_epoch
+            emit(self._log, GroupSetChanged(entry.index, name, *now))
+            return
+        evidence = events.decode(entry.data).evidence
         emit(
             self._log,
             GroupElected(
-                index,
-                f"{key.cluster}/{key.broker_name}",
+                entry.index,
+                name,
                 did.name.lower().replace("_", " "),
                 group.master_id if group is not None else None,
                 group.master_epoch if group is not None else None,
                 list(group.in_sync) if group is not None else [],
+                audit.named(events.Why, evidence.why),
+                evidence.reason,
             ),
         )
 

@@ -34,8 +34,9 @@ from rocketha.controller.routes import ROUTES, ControllerRoute
 from rocketha.controller.state import ControllerState
 from rocketha.controller.watched import address_of, master_key
 from rocketha.errors import RequestRefused
-from rocketha.observe.events import ControllersForced
+from rocketha.observe import events
 from rocketha.observe.logging import emit, lasting, make_logger
+from rocketha.observe.overview import Overview
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.remoting import RemotingProtocol, ServerParts
@@ -50,6 +51,7 @@ from rocketha.services.controller.answers import FULL, OwnAnswers, answer_to_fai
 from rocketha.services.controller.elections import Elections
 from rocketha.services.controller.exported import NO_ROLE, ROLES, Exported
 from rocketha.services.controller.notices import Notices
+from rocketha.services.controller.overview import ControllerOverview
 from rocketha.services.controller.sequencer import ControllerMachine, Sequencer
 from rocketha.services.controller.watch import TICK_S, Watch
 from rocketha.services.process.clients import ConnectedClients
@@ -165,6 +167,12 @@ class ControllerService(service.MultiService):
         watch, now_ms = self._watch, self._watch.now_ms()
         return [key for key in watch.liveness if watch.liveness.alive(key, now_ms)]
 
+    def overview(self) -> Overview:
+        """For the status page."""
+        if self._raft is None:
+            return Overview(f"controller {self.config.controller_dleger_self_id}")
+        return self._overview.of(self._watch.liveness, self._watch.detector, self._watch.now_ms(), self.raft_view())
+
     def counts(self) -> Counts:
         """Numbers for metrics; of a running controller."""
         watch, groups = self._watch, list(self.state.groups())
@@ -193,13 +201,9 @@ class ControllerService(service.MultiService):
         self._ticker.start()
         for warning in self._warnings:
             self.log.warn("{text}", text=warning)
-        self.log.info(
-            "controller {id} of {group} listens on {listen}, advertised as {address}",
-            id=self.config.controller_dleger_self_id,
-            group=self.config.controller_dleger_group,
-            listen=", ".join(self._listen),
-            address=self.config.self_address,
-        )
+        config, listen = self.config, ", ".join(self._listen)
+        own, group = config.controller_dleger_self_id, config.controller_dleger_group
+        emit(self.log, events.ControllerStarted(own, group, listen, config.self_address))
 
     @defer.inlineCallbacks
     def stopService(self) -> Any:
@@ -219,7 +223,7 @@ class ControllerService(service.MultiService):
         self._parts = []
         self._raft = None
         self._clusters.clear()
-        self.log.info("controller stopped")
+        emit(self.log, events.ControllerStopped(self.config.controller_dleger_self_id))
 
     def _prepare(self) -> None:
         if self._raft is not None:
@@ -243,6 +247,7 @@ class ControllerService(service.MultiService):
         raft.started.addCallbacks(lambda _: self._recovered(), lambda _: None).addErrback(
             lambda why: log.err(why, "what follows the recovery of the log failed")
         )
+        self._overview = ControllerOverview(config, self.state, self._requests.alive, self.refusals)
         self._own = OwnAnswers(
             config, raft, self._watch, self._notices, self.state, self._store, self.platform.askers.known
         )
@@ -303,7 +308,7 @@ class ControllerService(service.MultiService):
         members, forced = self.raft.node.members, self.raft.node.forced
         if forced:
             voters = ", ".join(sorted(members.voters))
-            emit(self.log, ControllersForced(self.config.controller_dleger_self_id, forced, voters))
+            emit(self.log, events.ControllersForced(self.config.controller_dleger_self_id, forced, voters))
         if members.voters == {self.config.controller_dleger_self_id} and not members.outgoing:
             self.raft.node.campaign()
             self.raft.wake()
@@ -328,12 +333,12 @@ class ControllerService(service.MultiService):
         leading = self.leading and self.running
         if leading and not self._led:
             self._led = True
-            self.log.info("controller {id} leads", id=self.config.controller_dleger_self_id)
+            emit(self.log, events.ControllerLeads(self.config.controller_dleger_self_id, self.raft.node.term))
             self._watch.led()
             self._elections.led()
         elif self._led and not leading:
             self._led = False
-            self.log.info("controller {id} leads no more", id=self.config.controller_dleger_self_id)
+            emit(self.log, events.ControllerDeposed(self.config.controller_dleger_self_id))
             self._elections.deposed()
             self._watch.deposed()
             self._notices.cancel()

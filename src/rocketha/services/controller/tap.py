@@ -122,6 +122,7 @@ def makeService(options: Options) -> service.IService:
             controller.ready,
             refusals=controller.refusals,
             notice=network.notice,
+            shows=controller.overview,
         ).setServiceParent(whole)
     controller.setServiceParent(whole)
     return whole

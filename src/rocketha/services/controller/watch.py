@@ -32,7 +32,7 @@ from rocketha.controller.state import ControllerState
 from rocketha.controller.watched import Times, address_of
 from rocketha.errors import RequestRefused
 from rocketha.namesrv.own_port import OwnPort, own_port
-from rocketha.observe.events import ControllersBehind
+from rocketha.observe import events
 from rocketha.observe.logging import emit, make_logger
 from rocketha.protocols.endpoints import Dialer
 from rocketha.services.config.controller import ControllerConfig
@@ -115,7 +115,7 @@ class Watch:
         awaited = group.adopted and group.never_elected
         if self.detector.leading and not awaited and self._ahead.get(key) != epoch:
             self._ahead[key] = epoch
-            emit(self._log, ControllersBehind(str(key), epoch, group.master_epoch))
+            emit(self._log, events.ControllersBehind(str(key), epoch, group.master_epoch))
 
     def connection_lost(self, connection: int) -> None:
         """A connection ended; it may be that of heartbeats."""
@@ -145,7 +145,7 @@ class Watch:
         if self._clock.stood_still_ms != self._stood_still_ms:
             late_ms = self._clock.stood_still_ms - self._stood_still_ms
             self._stood_still_ms = self._clock.stood_still_ms
-            self._log.warn("this process stood still for {late_ms} ms", late_ms=late_ms)
+            emit(self._log, events.ReactorStalled(late_ms))
         detector = self.detector
         if not detector.leading:
             return
@@ -287,15 +287,15 @@ class Watch:
     def _audit(self, effect: Suspected | Held | Died | Cleared) -> None:
         if isinstance(effect, Suspected):
             self.suspected += 1
-            self._log.warn("broker {key} is suspected: {why}", key=str(effect.replica), why=effect.why)
+            emit(self._log, events.BrokerSuspected(str(effect.replica), effect.why))
         elif isinstance(effect, Held):
-            self._log.info("broker {key} is not given up: {why}", key=str(effect.replica), why=effect.why)
+            emit(self._log, events.BrokerCleared(str(effect.replica), effect.why))
         elif isinstance(effect, Died):
             self.deaths += 1
-            self._log.warn("broker {key} is dead: {why}", key=str(effect.replica), why=effect.why)
+            emit(self._log, events.BrokerDied(str(effect.replica), effect.why))
         else:
             was = "dead" if effect.was_dead else "suspected"
-            self._log.info("broker {key} is heard again; it was {was}", key=str(effect.replica), was=was)
+            emit(self._log, events.BrokerHeard(str(effect.replica), was))
 
     def _probe(self, effect: Probe) -> None:
         """Ask, where it may be asked; else the round ends by its time."""

@@ -29,10 +29,11 @@ from rocketha.errors import RockethaError
 from rocketha.export.exporter import Exporter
 from rocketha.export.manifest import Manifest
 from rocketha.export.source import Identity, found
-from rocketha.observe import refusals
-from rocketha.observe.logging import lasting, make_logger
+from rocketha.observe import events, refusals
+from rocketha.observe.logging import emit, lasting, make_logger
 from rocketha.observe.metrics import Registry
-from rocketha.observe.refusals import Refusals
+from rocketha.observe.overview import Group, Overview, Process, Replica
+from rocketha.observe.refusals import Refusals, refused_by
 from rocketha.replication.epochs import NO_EPOCH
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
@@ -100,6 +101,7 @@ class Learner(service.Service):
         self._exported_s = float("-inf")
         self._looking = False
         self._seconds = 0
+        self._main = ""  # the main port whose HA port is looked for, or was found
         self.refusals = Refusals("learner", platform.seconds)
         self.following: Following | None = None
         self.log: ReplicaLog | None = None
@@ -128,7 +130,6 @@ class Learner(service.Service):
         self._finder = MasterFinder(self._platform.dialer, [each for each in addresses if each], config.broker_name)
         self._finder.address = self._settings.master
         self._ha = HaAddress(self._platform.dialer, self._found)
-        self._main = ""  # the main port whose HA port is looked for, or was found
         self._starting = self._works[0].run(
             lambda: self._mode.open_log(
                 self._store, self._disk, keys, False, self._platform.now_ms(), self._platform.pid()
@@ -158,6 +159,8 @@ class Learner(service.Service):
         self.following = following
         following.start("")
         following.dispatch()
+        settings = self._settings
+        emit(self._logger, events.LearnerStarted(settings.replica, self._config.broker_name, settings.directory))
         if self._settings.master:
             self._follow(self._settings.master)
         self._run(self._flusher.kick, "a flush", self._config.store.flush_interval_commit_log / 1000)
@@ -220,7 +223,7 @@ class Learner(service.Service):
             self.manifest = yield self._works[2].run(lambda: self._export_here(offsets))
         except RockethaError as error:
             if str(error) != self.problem:
-                self._logger.warn("nothing is exported: {error}", error=error)
+                emit(self._logger, events.ExportFailed(str(error)))
             self.problem = str(error)
         else:
             self.problem = ""
@@ -267,6 +270,23 @@ class Learner(service.Service):
             return "the log is being recovered"
         return None if following.transfers else following.problem or "the log is not being copied yet"
 
+    def overview(self) -> Overview:
+        """For the status page."""
+        config, following, end = self._config, self.following, 0 if self.log is None else self.log.end
+        why, failed = self.ready(), self.healthy()
+        detail = why or failed or f"exported up to {self.exported} of {end}"
+        own = Process(self._settings.replica, "learner", "", "follows" if why is None else "waits", not why, detail)
+        master = Process(config.broker_name, "broker", self._main, "master", why is None) if self._main else None
+        replica = Replica(None, "this learner", "learner", False, None, end)
+        source = "this learner" if following is not None else "nobody yet"
+        return Overview(
+            f"learner of {config.broker_name}",
+            [own, *([master] if master is not None else [])],
+            [Group(config.broker_cluster_name, config.broker_name, source, [replica])],
+            refused=refused_by(self.refusals),
+            notes=["Replicas, topics and consumer groups are on the page of the group's master."],
+        )
+
     def install(self, metrics: Registry) -> None:
         """Register the metrics."""
         refusals.install(metrics, self.refusals)
@@ -312,6 +332,8 @@ class Learner(service.Service):
             yield self._upkeep.idle()
             yield self._works[0].run(self._close)
             yield self._export()
+            name = self._settings.replica
+            emit(self._logger, events.LearnerStopped(name, self._config.broker_name, self.exported))
 
     def _close(self) -> None:
         """In the log's thread, while nothing else runs."""

@@ -104,7 +104,13 @@ def makeService(options: Options) -> service.IService:
         network.install(metrics)
         learner.install(metrics)
         StatusService(
-            options.status, metrics, learner.healthy, learner.ready, refusals=learner.refusals, notice=network.notice
+            options.status,
+            metrics,
+            learner.healthy,
+            learner.ready,
+            refusals=learner.refusals,
+            notice=network.notice,
+            shows=learner.overview,
         ).setServiceParent(whole)
     learner.setServiceParent(whole)
     return whole

@@ -14,10 +14,9 @@ late means that *we* stood still (suspended, stopped): brokers are not blamed fo
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
-import attrs
 from twisted.application import service
 from twisted.internet import defer, error
 from twisted.internet.endpoints import connectProtocol
@@ -27,8 +26,11 @@ from twisted.python.failure import Failure
 
 from rocketha.errors import RequestRefused
 from rocketha.namesrv.effects import (
+    BrokerAppeared,
     BrokerRejected,
+    BrokerRemoved,
     CloseConnection,
+    ConfigChanged,
     Effect,
     HolderToBeAsked,
     NameShared,
@@ -42,7 +44,9 @@ from rocketha.namesrv.own_port import own_port
 from rocketha.namesrv.requests import Caller, NameServer
 from rocketha.namesrv.route_table import MASTER_ID, Registration
 from rocketha.namesrv.routes import ROUTES
-from rocketha.observe.logging import lasting, make_logger
+from rocketha.observe import events
+from rocketha.observe.logging import emit, lasting, make_logger
+from rocketha.observe.overview import Overview
 from rocketha.observe.refusals import Ended, Refusals
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.endpoints import client_endpoint
@@ -53,6 +57,7 @@ from rocketha.services.access.guard import guarded
 from rocketha.services.config import views
 from rocketha.services.config.loading import NamesrvConfig, describe, update
 from rocketha.services.namesrv.holders import Holders
+from rocketha.services.namesrv.overview import overview
 from rocketha.services.process.clients import ConnectedClients
 from rocketha.services.process.own_process import OwnProcess
 from rocketha.services.process.platform import Platform
@@ -138,6 +143,11 @@ class NameServerService(service.MultiService):
             self._platform.now_ms() - self._server.started_ms >= self.config.wait_seconds_for_service * 1000
         )
 
+    def overview(self) -> Overview:
+        """For the status page."""
+        table = self._server.table if self._server is not None else None
+        return overview(table, self.refusals, self._platform.now_ms())
+
     def privilegedStartService(self) -> None:
         """Twisted: load the KV configuration and open the ports, while still allowed to take a low one.
 
@@ -158,7 +168,7 @@ class NameServerService(service.MultiService):
         self._ticker.start()
         for warning in self._warnings:
             self.log.warn("{text}", text=warning)
-        self.log.info("name server listens on {listen}", listen=", ".join(self._listen))
+        emit(self.log, events.NameserverStarted(", ".join(self._listen)))
 
     @defer.inlineCallbacks
     def stopService(self) -> Generator[Any, Any, None]:
@@ -186,7 +196,7 @@ class NameServerService(service.MultiService):
             port.disownServiceParent()
         self._ports = []
         self._server = None
-        self.log.info("name server stopped")
+        emit(self.log, events.NameserverStopped())
         yield stopped
 
     def _prepare(self) -> None:
@@ -333,11 +343,8 @@ class NameServerService(service.MultiService):
                 self._audit(effect)
 
     def _audit(self, effect: Effect) -> None:
-        loud = isinstance(effect, BrokerRejected | NameShared)
-        log = self.log.warn if loud else self.log.info
-        details = attrs.asdict(effect)
-        text = ", ".join(f"{name}={value}" for name, value in details.items())
-        log("{what}: {details}", what=type(effect).__name__, details=text)
+        for event in _events_of(effect):
+            emit(self.log, event)
 
     def _close(self, effect: CloseConnection) -> None:
         connection = self.factory.connections.get(effect.connection) if self.factory is not None else None
@@ -387,9 +394,26 @@ class NameServerService(service.MultiService):
         late_ms = now_ms - self._last_tick_ms - int(TICK_S * 1000)
         self._last_tick_ms = now_ms
         if late_ms > PAUSE_MS:
-            self.log.warn("this process stood still for {late_ms} ms", late_ms=late_ms)
+            emit(self.log, events.ReactorStalled(late_ms))
             server.liveness.paused(late_ms)
         self._carry_out(server.liveness.tick(now_ms))
         if now_ms >= self._next_scan_ms:
             self._next_scan_ms = now_ms + self.config.scan_not_active_broker_interval
             self._carry_out(server.liveness.scan(now_ms))
+
+
+def _events_of(effect: Effect) -> Iterator[events.Event]:
+    """What is said of an effect that is only to be known."""
+    match effect:
+        case BrokerAppeared(broker, name, broker_id):
+            yield events.RouteRegistered(f"{broker.cluster}/{name}", broker_id, broker.address)
+        case BrokerRemoved(broker, name, number, reason):
+            yield events.RouteRemoved(f"{broker.cluster}/{name}", number, broker.address, reason)
+        case BrokerRejected(broker, name, broker_id, held_by, version, held_version):
+            full = f"{broker.cluster}/{name}"
+            yield events.RouteRejected(full, broker_id, broker.address, held_by, version, held_version)
+        case NameShared(name, clusters):
+            yield events.NameShared(name, list(clusters))
+        case ConfigChanged(connection, changes):
+            for change in changes:
+                yield events.ConfigChanged(f"connection {connection}", *change)

@@ -18,6 +18,7 @@ from rocketha.access.identity import Part
 from rocketha.observe import refusals
 from rocketha.observe.http import Check
 from rocketha.observe.metrics import Registry
+from rocketha.observe.overview import Shows, together
 from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
 from rocketha.services.namesrv import metrics as namesrv_metrics
@@ -88,6 +89,7 @@ def makeService(options: Options) -> service.IService:
     namesrv_metrics.install(metrics, namesrv)
     servers = [namesrv.refusals]
     inner: list[service.Service] = [namesrv]
+    shows: list[Shows] = [namesrv.overview]
     checks: list[Check] = [lambda: namesrv_metrics.ready(namesrv)]
     if options.controller is not None:
         # Here, because a name server alone does without all of it.
@@ -99,6 +101,7 @@ def makeService(options: Options) -> service.IService:
         controller_tap.tell(controller, metrics, network, whole)
         inner.append(controller)
         checks.append(controller.ready)
+        shows.insert(0, controller.overview)  # it knows more of a group
         servers.append(controller.refusals)
     else:
         install_process_metrics(metrics, target_of("namesrv", "", ""))
@@ -107,7 +110,7 @@ def makeService(options: Options) -> service.IService:
     if options.status is not None:
         healthy, ready = lambda: None, lambda: next(filter(None, (check() for check in checks)), None)
         StatusService(
-            options.status, metrics, healthy, ready, refusals=servers[0], notice=network.notice
+            options.status, metrics, healthy, ready, refusals=servers[0], notice=network.notice, shows=together(*shows)
         ).setServiceParent(whole)
     for each in inner:
         each.setServiceParent(whole)

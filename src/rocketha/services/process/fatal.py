@@ -9,12 +9,13 @@ from typing import Any
 
 from twisted.internet.error import ReactorNotRunning
 
-from rocketha.observe.logging import make_logger
+from rocketha.observe.events import ProcessFails
+from rocketha.observe.logging import emit, make_logger
 
 
 def end_process(reactor: Any, why: str) -> None:
     """Log why, stop every service in order, and exit with status 1 (``twistd`` by itself would say 0)."""
-    make_logger().critical("ending: {why}", why=why)
+    emit(make_logger(), ProcessFails(why))
 
     def leave() -> None:
         sys.stdout.flush()

@@ -22,14 +22,22 @@ import rocketha
 from rocketha.errors import ConfigError
 from rocketha.observe.events import StatusServerStarted
 from rocketha.observe.http import Check, StatusFactory
-from rocketha.observe.logging import LEVELS, emit, make_logger
+from rocketha.observe.logging import LEVELS, emit, make_logger, unwatch, watch
 from rocketha.observe.metrics import Registry
+from rocketha.observe.overview import Overview, Shows
+from rocketha.observe.page import Feed
 from rocketha.observe.refusals import Refusals
+from rocketha.observe.timeline import Timeline
 from rocketha.protocols.endpoints import split_address
 from rocketha.services.process.secret_file import refuse_readable_key
 
 STATUS_PARAMETERS = [
-    ["http", None, None, "Port (on 127.0.0.1), HOST:PORT or endpoint string of /metrics, /healthz, /readyz."],
+    [
+        "http",
+        None,
+        None,
+        "Port (on 127.0.0.1), HOST:PORT or endpoint string of the status page, /metrics, /healthz, /readyz.",
+    ],
     ["log-level", None, "info", f"Log this and what is worse: {', '.join(LEVELS)}."],
     ["log-file", None, None, "Also log to this file, as JSON lines; it is rotated."],
 ]
@@ -79,6 +87,7 @@ class StatusService(service.MultiService):
     :param description: endpoint string.
     :param refusals: told of the connections that the port ends.
     :param notice: shown with readiness.
+    :param shows: what the page shows beside health and events.
     """
 
     def __init__(
@@ -90,21 +99,32 @@ class StatusService(service.MultiService):
         reactor: Any = None,
         refusals: Refusals | None = None,
         notice: str = "",
+        shows: Shows = Overview,
     ) -> None:
         super().__init__()
         self.setName("status")
         self._description = description
-        self._factory = StatusFactory(metrics, healthy, ready, refusals=refusals, notice=notice)
+        self._timeline = Timeline(time.time)
+        self._timeline.install(metrics)
+        feed = Feed(shows, (healthy, ready), self._timeline, time.time, time.monotonic)
+        self._factory = StatusFactory(metrics, healthy, ready, refusals=refusals, notice=notice, document=feed.document)
         self._reactor = reactor
 
     def startService(self) -> None:
         """Twisted: listen.  A port that is taken is an error."""
+        watch(self._timeline.happened)
         if not list(self):
             strports.service(self._description, self._factory, self._reactor).setServiceParent(self)
         super().startService()
         found = re.match(r"tcp6?:([0-9]+):interface=(.*)$", self._description)
         address = f"{found[2]}:{found[1]}" if found else self._description
         emit(make_logger(), StatusServerStarted(address))
+
+    def stopService(self) -> Any:
+        """Twisted: fires when the port is closed."""
+        if self.running:
+            unwatch(self._timeline.happened)
+        return super().stopService()
 
 
 def target_of(kind: str, cluster: str, node: str) -> dict[str, str]:

@@ -18,7 +18,8 @@ from twisted.internet import defer
 from twisted.python.failure import Failure
 
 from rocketha.errors import DiskFailure
-from rocketha.observe.logging import emit_disk_failure, make_logger
+from rocketha.observe.events import DiskRestored
+from rocketha.observe.logging import emit, emit_disk_failure, make_logger
 from rocketha.protocols.raft_peers import RaftPeers
 from rocketha.raft.config import Role
 from rocketha.raft.errors import NotLeader, RaftRefused, Transferring
@@ -339,7 +340,7 @@ class RaftDriver:
             self.unhealthy(f"a sync has been running for {round((tick - since) * self._options.tick_s, 1)} s")
         elif self._unhealthy_until is not None and tick >= self._unhealthy_until and self.held is None:
             self._unhealthy_until, self._disk_failed = None, False
-            self._log.info("the disk works again: this node may lead")
+            emit(self._log, DiskRestored())
             self.node.healthy()
 
     def retry(self) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import attrs
 from twisted.internet import defer
 
+from rocketha.observe.events import RaftHandedOver
+from rocketha.observe.logging import emit, make_logger
 from rocketha.raft.config import Role
 from rocketha.raft.errors import Busy, NotLeader, RaftRefused
 from rocketha.raft.membership import MembersChange
@@ -36,10 +38,14 @@ class GroupAdmin:
     options: RaftOptions
     wake: Callable[[], None]
     last: Callable[[str], bool]
+    log: Any = attrs.field(factory=make_logger)
 
-    def transfer(self, to: str, ticks: int | None = None) -> defer.Deferred[None]:
+    def transfer(
+        self, to: str, ticks: int | None = None, why: str = "an operator asked for it"
+    ) -> defer.Deferred[None]:
         """Hand leadership to a voter; fires when it leads.
 
+        :param why: for who reads of it.
         :raises RaftRefused: why it cannot be tried.
         """
         self.node.transfer(to)
@@ -47,9 +53,13 @@ class GroupAdmin:
             return defer.succeed(None)
         waiter = self.changes.leads(to, self.driver.tick + (ticks or self.options.transfer_ticks))
         self.wake()
-        return waiter
 
-    def hand_over(self, leaving: frozenset[str] = frozenset()) -> defer.Deferred[Any]:
+        def told(_: Any) -> None:
+            emit(self.log, RaftHandedOver(self.id, to, self.node.term, why))
+
+        return waiter.addCallback(told)
+
+    def hand_over(self, why: str, leaving: frozenset[str] = frozenset()) -> defer.Deferred[Any]:
         """To whoever may lead and has most of the log, so that nobody waits for a timeout; fires when that is over."""
         node = self.node
         if node.role is not Role.LEADER or self.driver.held is not None:
@@ -58,7 +68,7 @@ class GroupAdmin:
         able = [(not self.last(name), peer.match, name) for name, peer in peers if peer.active and peer.healthy]
         for *_, name in sorted((each for each in able if each[2] in node.members.leaders - leaving), reverse=True):
             try:
-                waiting = self.transfer(name, self.options.hand_over_ticks)
+                waiting = self.transfer(name, self.options.hand_over_ticks, why)
             except RaftRefused:
                 continue
             return waiting.addErrback(lambda _: None)
@@ -73,7 +83,9 @@ class GroupAdmin:
         """
         node, leaving = self.node, change.remove | frozenset(change.add_learners)
         if self.id in leaving and node.role is Role.LEADER and node.members.leaders - leaving:
-            return self.hand_over(leaving).addCallback(lambda _: defer.fail(self._elsewhere()))
+            return self.hand_over("this member is to leave the group", leaving).addCallback(
+                lambda _: defer.fail(self._elsewhere())
+            )
         index = node.propose_members(change)
         waiter = self.changes.members(index, self.driver.tick + self.options.members_ticks)
         self.wake()

@@ -29,7 +29,8 @@ from twisted.internet import defer, task
 from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure
-from rocketha.observe.logging import emit_disk_failure, make_logger
+from rocketha.observe import events
+from rocketha.observe.logging import emit, emit_disk_failure, make_logger
 from rocketha.observe.refusals import Refusals
 from rocketha.protocols.raft import Identity, RaftLimits
 from rocketha.protocols.raft_peers import RaftPeers
@@ -114,6 +115,7 @@ class RaftService(service.Service):
         self._ticker: Ticker | None = None
         self._last_tick_s = 0.0
         self._dead = False
+        self._leader_told, self._members_told = ("", 0), ""
         self._stopping: defer.Deferred[Any] | None = None
         self.turns = 0
 
@@ -136,13 +138,9 @@ class RaftService(service.Service):
         self._last_tick_s = self._reactor.seconds()
         self._ticker = Ticker(self._reactor, functools.partial(self.guarded, self._tick), self.options.tick_s)
         self._ticker.start()
-        self.log.info(
-            "raft member {id} of group {group}: term {term}, {count} entries, {members}",
-            id=self.id,
-            group=self.identity.group,
-            term=node.term,
-            count=log.last_index(),
-            members=", ".join(f"{name} at {at}" for name, at in node.members.addresses.items()),
+        emit(
+            self.log,
+            events.RaftStarted(self.id, self.identity.group, node.term, log.last_index(), _members_text(node.members)),
         )
         self.wake()
         self.started.callback(None)
@@ -192,7 +190,7 @@ class RaftService(service.Service):
     def _stop(self) -> Any:
         yield self._opening
         if self._node is not None and not self._dead:
-            yield self.admin.hand_over()
+            yield self.admin.hand_over("this member stops")
             # What says that another one leads comes from inside a turn: let that end first.
             yield task.deferLater(self._reactor, 0, int)
         yield defer.maybeDeferred(super().stopService)
@@ -296,7 +294,7 @@ class RaftService(service.Service):
         if self.ready:
             self.node.reluctant(reason)
             if reason and self.is_leader:
-                self.admin.hand_over()
+                self.admin.hand_over(reason)
 
     def barrier(self) -> defer.Deferred[None]:
         """Fires when the state machine holds everything that was acknowledged before this call.
@@ -443,7 +441,7 @@ class RaftService(service.Service):
         now_s = self._reactor.seconds()
         late_s, self._last_tick_s = now_s - self._last_tick_s - options.tick_s, now_s
         if late_s > options.pause_s:
-            self.log.warn("this process stood still for {late} s", late=round(late_s, 1))
+            emit(self.log, events.ReactorStalled(int(late_s * 1000)))
             self.node.stood_still()
         driver.tick_passed()
         tick = driver.tick
@@ -514,13 +512,11 @@ class RaftService(service.Service):
     def office_changed(self) -> None:
         """Role, term or leader changed, or the leader became able to serve."""
         node = self.node
-        if not self._driver.leads:
-            self.log.info(
-                "raft: {id} is {role} in term {term}; the leader is {leader}",
-                id=self.id,
-                role=node.role.value,
-                term=node.term,
-                leader=node.leader_id or "unknown",
+        if (node.leader_id, node.term) != self._leader_told:
+            self._leader_told = node.leader_id, node.term
+            emit(
+                self.log,
+                events.RaftLeaderChanged(self.id, self.identity.group, node.leader_id or "nobody", node.term),
             )
         self._waiters.changes.leader(node.leader_id)
         self._tell()
@@ -534,8 +530,17 @@ class RaftService(service.Service):
 
     def members_changed(self) -> None:
         """The core knows other members than before."""
+        members = _members_text(self.node.members)
+        if self._members_told not in ("", members):
+            emit(self.log, events.RaftMembersChanged(self.id, self.identity.group, members))
+        self._members_told = members
         self._addresses.changed(self.node.members, self._driver.tick)
         self._dial()
 
     def _dial(self) -> None:
         self._peers.set_addresses(self._addresses.wanted())
+
+
+def _members_text(members: Members) -> str:
+    """For a person."""
+    return ", ".join(f"{name} at {at}" for name, at in members.addresses.items())

@@ -27,7 +27,7 @@ from twisted.internet import defer
 
 from rocketha.broker.role import NOT_AVAILABLE, NOT_ENOUGH, Role
 from rocketha.errors import RemoteProtocolError, ensure
-from rocketha.observe.events import LogTruncated
+from rocketha.observe.events import LogTruncated, SetChanged
 from rocketha.observe.logging import emit
 from rocketha.replication.autoswitch_slave import AutoswitchSlave
 from rocketha.replication.confirm import ConfirmOffset
@@ -272,7 +272,10 @@ class AutoSwitchReplication(LinkedReplication):
 
     def set_known(self, members: Iterable[int], set_epoch: int) -> None:
         """The controller's SyncStateSet."""
+        before = self.set_epoch
         self._set.take_set(members, set_epoch)
+        if self.set_epoch != before:
+            emit(self._logger, SetChanged(list(self.members), self.set_epoch, self.epoch))
 
     def refused(self, number: int, code: int, in_order: bool = False) -> None:
         """A change was refused, see :meth:`SyncState.refused`."""

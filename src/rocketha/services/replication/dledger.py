@@ -479,6 +479,7 @@ class DLedgerReplication(Replication):
                 peer.active and peer.state == "APPEND",
                 0,
                 self._entries.end_of(min(peer.next - 1, self._entries.last_index())),
+                self.keys.dledger_id(name),
             )
             for name, peer in self.raft.node.status().peers.items()
             if peer.active and name in addresses

@@ -56,7 +56,12 @@ class LinkedReplication(Replication):
         links = self.links
         return {
             number: ReplicaView(
-                link.peer, links.acknowledged(link), links.is_in_sync(link), link.bytes_sent, link.machine.position
+                link.peer,
+                links.acknowledged(link),
+                links.is_in_sync(link),
+                link.bytes_sent,
+                link.machine.position,
+                links.broker_id(link),
             )
             for number, link in links.factory.connections.items()
         }

@@ -70,6 +70,10 @@ class SlaveLinks:
         """Whether it is counted on."""
         raise NotImplementedError
 
+    def broker_id(self, replica: MasterHaProtocol) -> int | None:
+        """Whose connection it is; None where slaves do not say."""
+        return None
+
     def stop(self, why: str) -> None:
         """This broker is master no more: at once nobody is served and nothing acknowledged."""
         raise NotImplementedError

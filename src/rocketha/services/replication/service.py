@@ -40,6 +40,7 @@ class ReplicaView(NamedTuple):
     :ivar acknowledged: up to where it has the log, -1 if it did not say.
     :ivar in_sync: whether it is counted on.
     :ivar position: up to where it was sent.
+    :ivar broker_id: None where links do not say (classic).
     """
 
     peer: str
@@ -47,6 +48,7 @@ class ReplicaView(NamedTuple):
     in_sync: bool
     bytes_sent: int
     position: int
+    broker_id: int | None = None
 
 
 class SourceView(NamedTuple):
@@ -239,6 +241,11 @@ class Replication:
     def members(self) -> tuple[int, ...]:
         """A master's SyncStateSet; else empty."""
         return ()
+
+    @property
+    def set_epoch(self) -> int | None:
+        """How often a master's SyncStateSet changed; None where there is none."""
+        return None
 
     @property
     def lease_holds(self) -> bool:

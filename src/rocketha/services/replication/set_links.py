@@ -270,6 +270,10 @@ class SetLinks(SlaveLinks):
     def is_in_sync(self, replica: MasterHaProtocol) -> bool:
         return self.sync is not None and self.sync.acks.replica(replica.id) in self.sync.members
 
+    def broker_id(self, replica: MasterHaProtocol) -> int | None:
+        known = None if self.sync is None else self.sync.acks.replica(replica.id)
+        return known if isinstance(known, int) else None
+
     # -- what follows
 
     def log_grew(self, now_ms: int) -> None:

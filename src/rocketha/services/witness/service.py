@@ -18,10 +18,11 @@ from typing import Any
 from twisted.application import service
 from twisted.internet import defer
 
-from rocketha.observe import refusals
-from rocketha.observe.logging import make_logger
+from rocketha.observe import events, refusals
+from rocketha.observe.logging import emit, make_logger
 from rocketha.observe.metrics import Registry
-from rocketha.observe.refusals import Refusals
+from rocketha.observe.overview import Overview, Process
+from rocketha.observe.refusals import Refusals, refused_by
 from rocketha.protocols.raft import RaftLimits
 from rocketha.protocols.remoting import RemotingProtocol, ServerParts
 from rocketha.protocols.shared_port import SharedPort
@@ -116,7 +117,7 @@ class Witness(service.MultiService):
         self._settling.start()
         for warning in self._warnings:
             self._log.warn("{text}", text=warning)
-        self._log.info("witness {id} of {group}", id=self._keys.d_leger_self_id, group=self._keys.d_leger_group)
+        emit(self._log, events.WitnessStarted(self._keys.d_leger_self_id, self._keys.d_leger_group))
 
     @defer.inlineCallbacks
     def stopService(self) -> Any:
@@ -125,6 +126,7 @@ class Witness(service.MultiService):
         yield defer.maybeDeferred(super().stopService)
         self._port.close_all()
         self.refusals.close()
+        emit(self._log, events.WitnessStopped(self._keys.d_leger_self_id, self._keys.d_leger_group))
 
     # --- what is
 
@@ -134,7 +136,7 @@ class Witness(service.MultiService):
         mistaken = own in members.ids() and own not in members.witnesses
         problem = f"for the group {own} is no witness: dLegerWitness has to name it at all members" if mistaken else ""
         if problem and problem != self._problem:
-            self._log.error("{problem}", problem=problem)
+            emit(self._log, events.WitnessMistaken(problem))
         self._problem = problem
 
     def _status(self, connection: RemotingProtocol, command: Command) -> Answer:
@@ -159,6 +161,22 @@ class Witness(service.MultiService):
         if own not in view.node.members.ids():
             return f"{own} is no member of the group yet: rocketha dledger add --witness"
         return None if view.node.leader_id else "nobody leads"
+
+    def overview(self) -> Overview:
+        """For the status page: the members of the group, as far as a witness is told."""
+        keys, view = self._keys, self.view()
+        title = f"witness {keys.d_leger_self_id} of {keys.d_leger_group}"
+        if view is None:
+            return Overview(title)
+        node, processes = view.node, []
+        for name, address in node.members.addresses.items():
+            witness = name in node.members.witnesses
+            state = "leads" if name == node.leader_id else "witness" if witness else "member"
+            well = self.ready() is None if name == keys.d_leger_self_id else True if name == node.leader_id else None
+            detail = f"term {node.term}, entry {node.commit} committed" if name == keys.d_leger_self_id else ""
+            processes.append(Process(name, "witness" if witness else "broker", address, state, well, detail))
+        note = "A witness is told neither what members have nor of topics: see the page of the group's master."
+        return Overview(title, processes, refused=refused_by(self.refusals), notes=[note])
 
     def install(self, metrics: Registry) -> None:
         """Register the metrics."""

@@ -71,7 +71,13 @@ def makeService(options: Options) -> service.IService:
         network.install(metrics)
         witness.install(metrics)
         StatusService(
-            options.status, metrics, witness.healthy, witness.ready, refusals=witness.refusals, notice=network.notice
+            options.status,
+            metrics,
+            witness.healthy,
+            witness.ready,
+            refusals=witness.refusals,
+            notice=network.notice,
+            shows=witness.overview,
         ).setServiceParent(whole)
     witness.setServiceParent(whole)
     return whole
