@@ -14,6 +14,7 @@ from rocketha.access.identity import Part
 from rocketha.observe.metrics import Registry
 from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
+from rocketha.services.process.notify import Notify
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics
@@ -72,5 +73,6 @@ def makeService(options: Options) -> service.IService:
         StatusService(
             options.status, metrics, witness.healthy, witness.ready, refusals=witness.refusals, notice=network.notice
         ).setServiceParent(whole)
+    Notify(lambda: witness.view() is not None).setServiceParent(whole)
     witness.setServiceParent(whole)
     return whole
