@@ -8,7 +8,7 @@ from setuptools import Extension, setup
 
 
 def description() -> str:
-    """README.rst without links to files: an index has none beside it, so a link becomes its text and the file's name."""
+    """README.rst without links to files, which an index has not: a link becomes its text and the file's name."""
     text = pathlib.Path(__file__).with_name("README.rst").read_text(encoding="utf-8")
     return re.sub(r"`([^`<]+?)(\s+)<(?![a-z]+:)([^>]+)>`_", _named, text)
 
