@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import resource
 import signal
 import socket
 import subprocess
@@ -18,7 +19,9 @@ from rocketha.wire.codes import RequestCode
 from rocketha.wire.remoting import Command, decode, encode, request
 from tests.services.broker_case import pull_fields, records, send_fields
 
-READY_S = 1.0
+READY_CPU_S = 1.5
+"""From its start to its end.  A machine that is busy takes longer; one that is not, half a second to serve."""
+PATIENCE_S = 30.0
 
 
 def ask(address: str, code: int, fields: dict[str, str], body: bytes = b"") -> Command:
@@ -40,6 +43,20 @@ def bodies(address: str) -> list[bytes]:
     return [each.body for each in records(ask(address, RequestCode.PULL_MESSAGE, pull_fields()))]
 
 
+def await_bodies(test: unittest.TestCase, address: str, wanted: list[bytes]) -> None:
+    """A new master gives what was acknowledged once it has confirmed it, which nobody is told of."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while (found := bodies(address)) != wanted:
+        test.assertLess(time.monotonic(), deadline_s, f"{found} are not {wanted}")
+        time.sleep(0.02)  # see above
+
+
+def children_cpu_s() -> float:
+    """Of those that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def refused(address: str) -> bool:
     """Whether nobody listens there."""
     host, _, port = address.rpartition(":")
@@ -58,19 +75,19 @@ class OneBrokerTests(unittest.TestCase):
     """A broker and its nameserver in one process."""
 
     def test_in_memory(self) -> None:
-        """It serves within a second (of three starts, as a machine may be busy), and leaves no file and no port."""
+        """It is cheap, and leaves no file and no port."""
         place = elsewhere(self)
         took = []
         for _ in range(3):
-            began_s = time.monotonic()
+            before_s = children_cpu_s()
             with RocketMQ() as rocketmq:
-                took.append(time.monotonic() - began_s)
                 address = rocketmq.brokers["broker-1"]
                 self.assertEqual(rocketmq.master(), "broker-1")
                 self.assertEqual((send(address, b"a"), bodies(address)), (0, [b"a"]))
             self.assertEqual((os.listdir(place), rocketmq.pids()), ([], {}))
             self.assertTrue(refused(address) and refused(rocketmq.namesrv))
-        self.assertLess(min(took), READY_S, took)
+            took.append(children_cpu_s() - before_s)
+        self.assertLess(min(took), READY_CPU_S, took)
 
     def test_killed_and_started_again(self) -> None:
         """On the same files and ports, with the message."""
@@ -120,7 +137,7 @@ class OneBrokerTests(unittest.TestCase):
                 namesrv, pid = tests.stdout.readline().split()
                 self.addCleanup(kill, int(pid))
                 tests.kill()
-            deadline_s = time.monotonic() + 30
+            deadline_s = time.monotonic() + PATIENCE_S
             while not refused(namesrv):
                 self.assertLess(time.monotonic(), deadline_s)
                 time.sleep(0.02)  # no child of ours: its end sends us no event
@@ -148,7 +165,7 @@ class GroupTests(unittest.TestCase):
             rocketmq.kill(master)
             follower = rocketmq.master(after=master)
             self.assertNotEqual(follower, master)
-            self.assertEqual(bodies(rocketmq.brokers[follower]), [b"a"])
+            await_bodies(self, rocketmq.brokers[follower], [b"a"])
             rocketmq._await(lambda: len(rocketmq.in_sync()) == 2, "it is started again")
             self.assertNotEqual(rocketmq.pids()[master], former)
             rocketmq.freeze(follower)

@@ -1,151 +1,114 @@
-"""The configurations that people copy, of deploy/conf and of every page: each is taken without a warning, and starts.
-
-They start on a disk in memory and a network that connects to nobody.  Files that they name are made here.
-"""
+"""RocketMQ's own sample configurations start, or say in one line which key is not supported."""
 
 from __future__ import annotations
 
-import io
 import pathlib
 import random
-import re
-import tempfile
-import textwrap
 import unittest
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import trustme
-from twisted.internet.testing import MemoryReactorClock
+from twisted.trial.unittest import SynchronousTestCase
 
-from rocketha.admin import cli
-from rocketha.services.broker import tap as broker_tap
+from rocketha.errors import ConfigError
+from rocketha.protocols.network import InTheClear
 from rocketha.services.broker.service import BrokerService
-from rocketha.services.controller import tap as controller_tap
-from rocketha.services.controller.service import ControllerService
-from rocketha.services.namesrv import tap as namesrv_tap
+from rocketha.services.config.loading import load_broker, load_controller, load_namesrv
+from rocketha.services.controller.tap import make_controller
 from rocketha.services.namesrv.service import NameServerService
 from rocketha.services.process.platform import Platform
-from rocketha.services.waiting.blocking import AtOnce
 from rocketha.store.memory_disk import MemoryDisk
-from tests.tidy.source import ROOT
+from tests.services.broker_case import BrokerCase
+from tests.services.config.samples import BROKERS, CONTROLLERS, LICENSE, NAMESERVERS, NOT_SUPPORTED, text_of
 
-CONF = ROOT / "deploy" / "conf"
-PAGES = (ROOT / "README.rst", *sorted((ROOT / "docs").rglob("*.rst")), *sorted((ROOT / "deploy").rglob("*.rst")))
-LINE = re.compile(r"#.*|[a-zA-Z][\w.]*\s*=\s*\S.*")
-KEY = re.compile(r"^#?([a-zA-Z][\w.]*)\s*=", re.MULTILINE)
-PLACES = re.compile(r"/(?:etc|srv|var/lib)/(?:rocketmq|rocketha|controller)\b")
-
-SERVERS: dict[str, tuple[Any, Any]] = {
-    "broker.conf": (broker_tap.Options, BrokerService),
-    "namesrv.conf": (namesrv_tap.Options, NameServerService),
-    "controller.conf": (controller_tap.Options, ControllerService),
+HOME = {"HOME": "/home/op", "ROCKETMQ_HOME": str(pathlib.Path(__file__).with_name("data"))}
+"""There is RocketMQ's own plain_acl.yml."""
+SMALL_FILES = {
+    "mappedFileSizeCommitLog": "8388608",
+    "mappedFileSizeConsumeQueue": "20000",
+    "maxHashSlotNum": "1000",
+    "maxIndexNum": "4000",
 }
-OF_A_CONTROLLER = "controllerDLegerPeers"
-ELSEWHERE = {"plugins": "tests/services/features/test_examples.py installs the plug-ins that it names"}
-BESIDE = {
-    "proxyProtocolNetworks": "insecureNetwork=true",
-    OF_A_CONTROLLER: "insecureNetwork=true\nraftSecretFile=/etc/rocketha/raft.secret",
-    "tls.trustedPeers": "brokerName=broker-a\ntls.config.file=/etc/rocketha/pki/broker-1.properties",
-    "tls.server.need.client.auth": "tls.server.certPath=/etc/rocketmq/server.crt\n"
-    "tls.server.keyPath=/etc/rocketmq/server.key",
-}
-"""What the page around a part of a configuration says that it also needs, by a key of it."""
 
 
-def samples(text: str) -> list[str]:
-    """The literal blocks of a page in which every line is a key, or a comment."""
-    blocks = re.findall(r"(?:::|code-block:: (?:ini|text))\n\n((?: {2,}.*\n|\n)+)", text)
-    shown = [textwrap.dedent(each).strip() for each in blocks]
-    return [each for each in shown if all(LINE.fullmatch(line) for line in each.splitlines() if line)]
+def unsupported(name: str) -> str | None:
+    """The key that keeps a sample from starting."""
+    return next((key for begin, key in NOT_SUPPORTED.items() if name.startswith(begin)), None)
 
 
-def of_a_group(text: str) -> str:
-    """A sample file with everything said that stands behind ``#``, but for certificates."""
-    return re.sub(r"^#(?!tls\.)([a-zA-Z][\w.]* = )", r"\1", text, flags=re.MULTILINE)
+class LoadingTests(unittest.TestCase):
+    """What the files say."""
+
+    def each(self) -> Iterator[tuple[str, bytes, Callable[..., Any]]]:
+        for table, load in ((BROKERS, load_broker), (NAMESERVERS, load_namesrv), (CONTROLLERS, load_controller)):
+            for name, sample in table.items():
+                yield name, text_of(sample), load
+
+    def test_all(self) -> None:
+        """Taken, or refused with one line that names file, line and the key that was expected."""
+        refused = set()
+        for name, text, load in self.each():
+            key = unsupported(name)
+            with self.subTest(name=name):
+                try:
+                    load(text, "sample.conf", {}, HOME)
+                except ConfigError as problem:
+                    refused.add(name)
+                    self.assertRegex(str(problem), rf"^sample.conf, line \d+: {key}=.* is refused, allowed is ")
+                    self.assertNotIn("\n", str(problem))
+                else:
+                    self.assertIsNone(key)
+        self.assertEqual(len(refused), 7)
+
+    def test_every_key_is_known(self) -> None:
+        """No warning says that a key of a sample is none of RocketMQ's."""
+        for name, text, load in self.each():
+            if unsupported(name) is None:
+                warnings = load(text, "sample.conf", {}, HOME).warnings
+                self.assertEqual([each for each in warnings if "is not a key of RocketMQ" in each], [], name)
+
+    def test_a_comment_of_another_language(self) -> None:
+        """Files of 5.5.0 begin with one; Java reads keys out of it, as we do, and goes on."""
+        text = LICENSE.encode() + text_of(NAMESERVERS["controller/cluster-3n-namesrv-plugin/namesrv-n0.conf"])
+        loaded = load_namesrv(text, "sample.conf", {}, HOME)
+        self.assertEqual((loaded.config.listen_port, loaded.config.enable_controller_in_namesrv), (9876, True))
+        embedded = load_controller(text, "sample.conf", {}, HOME, embedded=True)
+        self.assertEqual(embedded.config.self_address, "127.0.0.1:9878")
 
 
-class SampleTests(unittest.TestCase):
-    """Each is written to a file, as an operator does."""
+class StartTests(BrokerCase):
+    """What runs."""
 
-    def setUp(self) -> None:
-        self.place = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        authority = trustme.CA()
-        own = authority.issue_cert("localhost")
-        files = {
-            "accounts-secret": bytes(range(32)),
-            "raft.secret": b"sixteen bytes or more",
-            "plain_acl.yml": b"accounts:\n- accessKey: shop-user\n  secretKey: shop-secret\n",
-            "server.crt": own.cert_chain_pems[0].bytes(),
-            "server.key": own.private_key_pem.bytes(),
-            "ca.crt": authority.cert_pem.bytes(),
-            "clients-ca.crt": authority.cert_pem.bytes(),
-        }
-        for name, content in files.items():
-            (self.place / name).touch(0o600)
-            (self.place / name).write_bytes(content)
-        with redirect_stdout(io.StringIO()):
-            self.assertEqual(cli.main(["pki", "cluster", str(self.place / "pki"), "--host", "127.0.0.1"]), 0)
+    def test_brokers(self) -> None:
+        """Each opens its ports, on files of small sizes."""
+        for name, sample in BROKERS.items():
+            if unsupported(name) is not None:
+                continue
+            loaded = load_broker(text_of(sample), "sample.conf", SMALL_FILES, HOME)
+            broker = BrokerService(loaded.config, self.platform(MemoryDisk(random.Random(0))))
+            before = len(self.clock.tcpServers)
+            broker.startService()
+            self.successResultOf(broker.started)
+            self.assertIsNone(broker.healthy(), name)
+            opened = {port for port, *_ in self.clock.tcpServers[before:]}
+            keys = loaded.config.replication
+            replicas = int(keys.dledger_peers[keys.d_leger_self_id][-5:]) if keys.d_leger_peers else keys.ha_listen_port
+            self.assertLessEqual({loaded.config.listen_port, replicas}, opened, name)
+            stopped = broker.stopService()
+            self.advance(1)
+            self.assertEqual(stopped.called, True, name)
 
-    def start(self, name: str, text: str) -> None:
-        """It has no warning, and its server serves."""
-        make_options, make_service = SERVERS[name]
-        path = self.place / name
-        path.write_text(PLACES.sub(str(self.place), text), encoding="utf-8")
-        options = make_options()
-        options.parseOptions(["--config", str(path)])
-        said = [each for each in options.loaded.warnings if "brokerIP1 is not set" not in each]
-        self.assertEqual(said, [], text)
-        clock = MemoryReactorClock()
-        platform = Platform(
-            disk=MemoryDisk(random.Random(0)),
-            reactor=clock,
-            network=options.network,
-            work=AtOnce,
-            sync_work=AtOnce,
-            on_fatal=lambda why: self.fail(f"{why}\n{text}"),
-        )
-        service = make_service(options.loaded.config, platform)
-        service.privilegedStartService()
-        service.startService()
-        clock.advance(1)
-        self.assertTrue(clock.tcpServers, text)
-        service.stopService()
-        clock.advance(100)
 
-    def test_files_as_they_are(self) -> None:
-        for name in SERVERS:
-            with self.subTest(name):
-                self.start(name, (CONF / name).read_text(encoding="utf-8"))
+class OthersTests(SynchronousTestCase):
+    """Nameservers and controllers."""
 
-    def test_files_of_a_group(self) -> None:
-        """The key that is said last counts, so what stands behind ``#`` must follow what it replaces."""
-        for name in SERVERS:
-            with self.subTest(name):
-                text = of_a_group((CONF / name).read_text(encoding="utf-8"))
-                last = {key: line for line in text.splitlines() for key in KEY.findall(line)}
-                self.start(name, "\n".join(each for each in last.values() if not each.startswith("#")))
-
-    def test_every_key_is_explained(self) -> None:
-        """A comment stands above each, or above the one before it."""
-        for name in SERVERS:
-            comment = False
-            for line in (CONF / name).read_text(encoding="utf-8").splitlines():
-                if not KEY.match(line):
-                    comment = line.startswith("# ")
-                self.assertTrue(comment or not KEY.match(line), f"{name}: {line}")
-
-    def test_pages(self) -> None:
-        """README and docs."""
-        seen = 0
-        for page in PAGES:
-            for text in samples(page.read_text(encoding="utf-8")):
-                keys = set(KEY.findall(text))
-                if keys & ELSEWHERE.keys():
-                    continue
-                seen += 1
-                more = [line for key, line in BESIDE.items() if key in keys]
-                with self.subTest(page.name, text=text):
-                    name = "controller.conf" if OF_A_CONTROLLER in keys else "broker.conf"
-                    self.start(name, "\n".join((text, *more)))
-        self.assertGreater(seen, 10)
+    def test_made(self) -> None:
+        """Nothing more is asked for before they are started."""
+        for sample in NAMESERVERS.values():
+            loaded = load_namesrv(text_of(sample), "sample.conf", {}, HOME)
+            self.assertFalse(NameServerService(loaded.config, Platform(disk=MemoryDisk(random.Random(0)))).running)
+        for name, sample in CONTROLLERS.items():
+            if unsupported(name) is None:
+                loaded_too = load_controller(text_of(sample), "sample.conf", {}, HOME)
+                controller = make_controller(loaded_too, InTheClear(), [])
+                self.assertFalse(controller.running)
