@@ -31,7 +31,7 @@ RUN_FLAGS ?=
 .PHONY: help
 help:
 	@sed -n '1,3s/^# //p' Makefile
-	@echo 'Longer:     make soak | make attacks | make bench | make bench-raft | make interop-full | make fuzz | make fuzz-access | make simulate | make test-minimum | make coverage'
+	@echo 'Longer:     make soak | make attacks | make bench | make bench-raft | make interop-full | make fuzz | make fuzz-access | make simulate | make test-minimum | make test-pythons | make coverage'
 	@echo 'Smaller:    make lint | make types | make trial | make tests/interop/fetch_jars | make format | make clean'
 
 # ---- the virtual environment. One stamp for each set of packages; the second waits for the first, so -j is safe.
@@ -179,6 +179,12 @@ coverage: $(VENV)/.stamp-test
 # the lower bounds of setup.cfg, in a venv of their own
 test-minimum: $(VENV)/.stamp-python
 	$(BIN)/python .ci/minimum build/venv-minimum
+
+# a wheel, a first message and a part of the tests with each Python that is at hand
+PYTHONS ?= $(wildcard $(foreach v,3.11 3.12 3.13 3.14,$(foreach d,$(subst :, ,$(PATH)),$(d)/python$(v))))
+.PHONY: test-pythons
+test-pythons: $(VENV)/.stamp-python
+	$(BIN)/python .ci/pythons build/pythons $(PYTHONS)
 
 .PHONY: clean distclean
 clean:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from rocketha import interfaces, testing
+from rocketha.testing import features, fixtures, servers
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "api.rst"
 HEAD = """\
@@ -20,13 +21,15 @@ API
 ===
 
 The public modules, from their docstrings. `Plug-ins <plugins.rst>`_ is the guide, and says what stays as it is."""
+MODULES = interfaces, testing, servers, fixtures, features
 _ROLE = re.compile(r":(?:\w+:)?\w+:`~?\.?([^`<]+)`")
 _FIELD = re.compile(r"^:(ivar|cvar|param|raises) (\w+):", re.MULTILINE)
 
 
 def page() -> str:
     """All of it."""
-    return "\n\n".join((HEAD, *_module(interfaces), *_module(testing))) + "\n"
+    paragraphs = (each for module in MODULES for each in _module(module))
+    return "\n\n".join((HEAD, *paragraphs)) + "\n"
 
 
 def write() -> None:

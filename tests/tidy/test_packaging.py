@@ -5,7 +5,10 @@ Builds and installs for real, so it needs the package index (or pip's cache) as 
 
 from __future__ import annotations
 
+import email
+import io
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -72,11 +75,36 @@ class PackagingTests(unittest.TestCase):
         tree = self.work / "tree" / "src"
         self.assertEqual(packed, {path.relative_to(tree).as_posix() for path in tree.glob("rocketha/**/*.py")})
 
+    def test_an_index_shows_it(self) -> None:
+        """The description is taken, and no link in it leads to a file that is not there."""
+        with zipfile.ZipFile(self.wheel) as wheel:
+            (name,) = (each for each in wheel.namelist() if each.endswith(".dist-info/METADATA"))
+            metadata = email.message_from_bytes(wheel.read(name))
+        text = metadata.get_payload()
+        self.assertEqual(metadata["Description-Content-Type"], "text/x-rst")
+        self.assertEqual(re.findall(r"<(?![a-z]+:)[^>]+>`_", text), [])
+        for file in re.findall(r"\(``([^`]+)``\)", text):
+            self.assertTrue((ROOT / file).exists(), file)
+        try:
+            from readme_renderer import rst
+        except ImportError:
+            raise unittest.SkipTest("readme-renderer is not here: `make test` installs it") from None
+        said = io.StringIO()
+        self.assertIsNotNone(rst.render(text, stream=said), said.getvalue())
+        self.assertEqual(said.getvalue(), "")
+
     def test_sdist_can_be_worked_with(self) -> None:
         """The sdist has the tests, the docs and the Makefile, and no compiled files."""
         with tarfile.open(self.sdist) as sdist:
             names = [name.split("/", maxsplit=1)[1] for name in sdist.getnames() if "/" in name]
-        for wanted in ("Makefile", ".ci/suite", "tests/tidy/source.py", "docs/divergence.md", PLUGIN):
+        for wanted in (
+            "Makefile",
+            ".ci/suite",
+            "tests/tidy/source.py",
+            "docs/divergence.md",
+            "deploy/conf/broker.conf",
+            PLUGIN,
+        ):
             self.assertIn(wanted, names)
         self.assertEqual([name for name in names if name.endswith((".pyc", ".so", "dropin.cache"))], [])
         self.assertEqual([name for name in names if "twisted/" in name and name.endswith("__init__.py")], [])

@@ -43,6 +43,7 @@ MAY_CONNECT = {
     "services/namesrv/service.py": "looks whether a broker's port is there, and says nothing",
     "simulation/reactor.py": "simulated hosts",
     "admin/fuzz_probe.py": "the fuzzer, to loopback",
+    "testing/servers.py": "tests, to the servers that they started",
 }
 
 

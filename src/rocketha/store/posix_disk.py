@@ -4,6 +4,9 @@ What it must not know: what the files mean.  Java counterpart: ``DefaultMappedFi
 full or dying disk then answers a write with an errno, where a mapping would end the process with SIGBUS.
 
 Every OSError becomes a :class:`DiskFailure`.  EINTR is retried by Python itself (PEP 475).
+
+What only some systems have is used where it is there: ``fdatasync`` and ``posix_fallocate`` (not on macOS), reads that
+do not wait (Linux), ``SEEK_DATA``, ``F_FULLFSYNC`` (macOS).
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import fcntl
 import functools
 import os
 import stat
+import sys
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NoReturn, TypeVar
@@ -29,6 +33,14 @@ SYNCS_AT_ONCE = 8
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM, errno.EINVAL)
 """Of a file system, a kernel, a sandbox that does not know or allow RWF_NOWAIT."""
+
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+"""macOS: its fsync gives bytes to the drive, which may keep them in memory; this waits until they are stored."""
+_NO_FULL_SYNC = (*_NOT_SUPPORTED, errno.ENOTSUP, errno.ENOTTY)
+"""Of file systems of other machines, which know fsync alone."""
+
+_LOCKS_APART = sys.platform == "linux"
+"""``flock`` and locks on bytes do not see each other.  Elsewhere they do, and one process must not take both."""
 
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
@@ -60,6 +72,32 @@ def private_dirs(path: str) -> None:
 def private_file(path: str, flags: int) -> int:
     """``os.open`` for an opener: a file that is made is its owner's alone."""
     return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
+
+
+def _write_joined(fd: int, buffers: Sequence[Buffer], offset: int) -> int:
+    return os.pwrite(fd, b"".join(buffers), offset)
+
+
+_fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+_pwritev: Callable[[int, Sequence[Buffer], int], int] = getattr(os, "pwritev", _write_joined)
+_allocate: Callable[[int, int, int], None] | None = getattr(os, "posix_fallocate", None)
+"""Without it a new file takes its place on the disk as it is written: a full disk then refuses writes into it."""
+_SEEK_DATA: int | None = getattr(os, "SEEK_DATA", None)
+
+
+def _sync(fd: int, sync: Callable[[int], None] = os.fsync) -> None:
+    """Return when what was written can not be lost to a power cut.
+
+    :param sync: for systems whose fsync means that.
+    """
+    if _FULL_SYNC is not None:
+        try:
+            fcntl.fcntl(fd, _FULL_SYNC)
+            return
+        except OSError as error:
+            if error.errno not in _NO_FULL_SYNC:
+                raise
+    sync(fd)
 
 
 def _fail(path: str, operation: str, error: OSError) -> NoReturn:
@@ -120,7 +158,7 @@ class PosixFile:
             for start in range(0, len(buffers), BUFFERS_MAX):
                 part = buffers[start : start + BUFFERS_MAX] if len(buffers) > BUFFERS_MAX else buffers
                 wanted = sum(map(len, part))
-                written = os.pwritev(self._fd, part, offset)
+                written = _pwritev(self._fd, part, offset)
                 if written != wanted:
                     self._write_rest(offset, b"".join(part), written)
                 offset += wanted
@@ -139,10 +177,10 @@ class PosixFile:
     def sync(self) -> None:
         try:
             if self._size_changed:
-                os.fsync(self._fd)
+                _sync(self._fd)
                 self._size_changed = False
             else:
-                os.fdatasync(self._fd)
+                _sync(self._fd, _fdatasync)
         except OSError as error:
             _fail(self.path, "sync", error)
         except ValueError as error:  # closed: Python refuses -1 itself
@@ -162,8 +200,10 @@ class PosixFile:
             _fail(self.path, "truncate", error)
 
     def next_data(self, offset: int) -> int | None:
+        if _SEEK_DATA is None:
+            return offset
         try:
-            return os.lseek(self._fd, offset, os.SEEK_DATA)
+            return os.lseek(self._fd, offset, _SEEK_DATA)
         except OSError as error:
             if error.errno == errno.ENXIO:
                 return None
@@ -185,7 +225,7 @@ _HELD: set[str] = set()
 
 
 class PosixLock:
-    """A held lock file: ``flock`` keeps out other rockethas, the byte lock keeps out Java."""
+    """A held lock file: ``flock`` keeps out other rockethas, the byte lock keeps out Java; see ``_LOCKS_APART``."""
 
     __slots__ = ("_fd", "_path")
 
@@ -210,8 +250,8 @@ class PosixDisk:
         fd = _open(path, "create", lambda: private_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
         try:
             os.ftruncate(fd, size)
-            if preallocate and size:
-                os.posix_fallocate(fd, 0, size)
+            if preallocate and size and _allocate is not None:
+                _allocate(fd, 0, size)
         except OSError as error:
             os.close(fd)
             os.unlink(path)
@@ -289,7 +329,7 @@ class PosixDisk:
     def sync_dir(self, path: str) -> None:
         fd = _open(path, "sync", lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         try:
-            os.fsync(fd)
+            _sync(fd)
         except OSError as error:
             _fail(path, "sync", error)
         finally:
@@ -313,6 +353,7 @@ class PosixDisk:
         """See :meth:`rocketha.store.disk.Disk.lock`.
 
         Java takes a POSIX lock on byte 0 (``FileChannel.tryLock(0, 1, false)``), which excludes other processes only.
+        Outside of Linux that is refused where another process has the file under ``flock``, too.
         """
         real = _call(path, "lock", lambda: os.path.realpath(path))
         if real in _HELD:
@@ -325,7 +366,8 @@ class PosixDisk:
                 _lock_directory(fd)
             else:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+                if _LOCKS_APART:
+                    fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
                 if os.fstat(fd).st_size == 0:
                     os.pwrite(fd, b"lock", 0)
         except OSError as error:

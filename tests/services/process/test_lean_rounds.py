@@ -164,7 +164,7 @@ class LeanRoundsTests(unittest.SynchronousTestCase):
         self.assertEqual(heard, [b"x"])
 
     def test_every_server_has_it(self) -> None:
-        """Of each ``twistd`` plugin."""
+        """Of each ``twistd`` plugin; and all speak to the service manager."""
         for tap in (broker_tap, cluster_tap, controller_tap, namesrv_tap):
             options = tap.Options()
             options.parseOptions([])
@@ -172,6 +172,7 @@ class LeanRoundsTests(unittest.SynchronousTestCase):
             assert isinstance(whole, MultiService)
             with self.subTest(tap.__name__):
                 self.assertEqual(whole.getServiceNamed("lean rounds").name, "lean rounds")
+                self.assertEqual(whole.getServiceNamed("notify").name, "notify")
 
 
 READY = [(4, 1)]

@@ -16,6 +16,7 @@ from rocketha.services.broker.service import BrokerService
 from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
 from rocketha.services.features.finding import Enabled, needed
+from rocketha.services.process.notify import Notify
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.second_signal import SecondSignal
 from rocketha.services.process.server import server_process
@@ -86,6 +87,7 @@ def makeService(options: Options) -> service.IService:
     broker = BrokerService(loaded.config, platform, options.listen, loaded.warnings, plugins=options.plugins)
     whole = server_process(options)
     network.setServiceParent(whole)
+    Notify(lambda: broker.serving).setServiceParent(whole)
     SecondSignal(broker.hurry).setServiceParent(whole)
     tell(broker, network, whole)
     refusals.install(broker.metrics, broker.refusals)

@@ -48,8 +48,8 @@ def near_address(host: str, port: int) -> str:
 class ClusterService(service.MultiService):
     """Nameserver and broker as one service.
 
-    :param data: the directory both keep their files in, for the words at the start.
-    :param log: the file they log to, for the same.
+    :param data: where both keep their files, for the words at the start.
+    :param log: where they log to, for the same.
     :param tell: where these words go.
     :ivar served: fires when the broker is registered and clients can find it.
     """
@@ -123,7 +123,7 @@ class ClusterService(service.MultiService):
             f"rocketha {rocketha.__version__} serves",
             f"  nameserver  {namesrv}",
             f"  broker      {identity.address} ({identity.broker_name})",
-            f"  data        {os.path.join(self._data, '')}: {self._state()}",
+            f"  data        {self._data}: {self._state()}",
             f"  log         {self._log}",
             "try it in another shell",
             *tls_lines(self.broker.config.remoting.tls),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -43,10 +44,13 @@ from rocketha.services.config.tap_options import KeyOptions
 from rocketha.services.features.finding import Enabled, needed
 from rocketha.services.namesrv import metrics as namesrv_metrics
 from rocketha.services.namesrv.service import NameServerService
+from rocketha.services.process.notify import Notify
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics, target_of
 from rocketha.services.tls.network import TlsNetwork
+from rocketha.services.waiting.blocking import AtOnce
+from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.posix_disk import PosixDisk
 
 BROKER_NAME = "broker-a"
@@ -83,6 +87,8 @@ class Options(KeyOptions):
         *STATUS_PARAMETERS,
     ]
 
+    optFlags = [["memory", None, "One broker that keeps all in memory: nothing is on a disk, or outlives the process."]]
+
     broker: loading.Loaded[loading.BrokerConfig] | None = None
     plugins: Sequence[Enabled] = ()
     namesrv: loading.Loaded[loading.NamesrvConfig] | None = None
@@ -93,7 +99,7 @@ class Options(KeyOptions):
         """The configurations, and the layout of a group."""
         data, host = os.path.abspath(self["data"]), bind_address(self["host"])
         self["host"] = host
-        if self["log-file"] is None:
+        if self["log-file"] is None and not self["memory"]:
             self["log-file"] = os.path.join(data, LOG_DIRECTORY, "cluster")
         brokers = self._number("brokers", 1, BROKERS_MAX)
         if self["mode"] not in MODES:
@@ -121,6 +127,8 @@ class Options(KeyOptions):
         self.flags["storePathRootDir"] = os.path.join(data, "store")
         self.flags["namesrvAddr"] = near_address(host, self.namesrv.config.listen_port)
         alone = brokers == 1 and not controllers and not ledgers
+        if self["memory"] and not alone:
+            raise usage.UsageError("--memory is for one broker without controllers: others are processes of their own")
         if self["tls"] is not None:
             self["tls"] = os.path.abspath(self["tls"])
             for number in range(1, brokers + 1):
@@ -137,7 +145,7 @@ class Options(KeyOptions):
             self.network.must_be(Part.BROKER, config.broker_name, config.broker_cluster_name)
         if ledgers:
             check_ledgers(data, brokers)
-        else:
+        elif not self["memory"]:
             check_directory(data, brokers, controllers)
         if controllers or ledgers:
             self.layout = self._group(data, brokers, controllers, own)
@@ -215,17 +223,32 @@ def make_group(options: Options, layout: Layout, network: TlsNetwork, namesrv: N
     return group
 
 
+def make_platform(options: Options, network: TlsNetwork) -> Platform:
+    """What the servers of this process run on."""
+    if options["memory"]:  # nothing blocks there, and no two threads may use it
+        return Platform(disk=MemoryDisk(random.Random()), network=network, work=AtOnce, sync_work=AtOnce)
+    return Platform(disk=PosixDisk(), network=network)
+
+
+def where_words(options: Options) -> tuple[str, str]:
+    """Where the data and the log are, for a person."""
+    log = "standard error" if options["log-file"] is None else os.path.relpath(options["log-file"])
+    return "memory" if options["memory"] else os.path.join(os.path.relpath(options["data"]), ""), log
+
+
 def makeService(options: Options) -> service.IService:
     """The cluster of these options."""
     if options.broker is None or options.namesrv is None or options.network is None:
         raise usage.UsageError("the options were not parsed")
     network = options.network
-    platform = Platform(disk=PosixDisk(), network=network)
+    platform = make_platform(options, network)
     namesrv = NameServerService(options.namesrv.config, platform, warnings=options.namesrv.warnings)
     whole = server_process(options)
     network.setServiceParent(whole)
     if options.layout is not None:
-        make_group(options, options.layout, network, namesrv).setServiceParent(whole)
+        group = make_group(options, options.layout, network, namesrv)
+        Notify(lambda: group.served.called).setServiceParent(whole)
+        group.setServiceParent(whole)
         return whole
     config, warnings = options.broker.config, options.broker.warnings
     signing = attrs.evolve(platform, credentials=config.access.credentials)
@@ -244,6 +267,7 @@ def makeService(options: Options) -> service.IService:
             notice=network.notice,
             shows=together(broker.overview, namesrv.overview),
         )
-    data, log = os.path.relpath(options["data"]), os.path.relpath(options["log-file"])
-    ClusterService(namesrv, broker, data, log, status).setServiceParent(whole)
+    cluster = ClusterService(namesrv, broker, *where_words(options), status)
+    Notify(lambda: cluster.served.called).setServiceParent(whole)
+    cluster.setServiceParent(whole)
     return whole

@@ -64,7 +64,8 @@ def complete_replication(
         _complete_controller_mode(config, keys, given, name, warnings)
     else:
         _complete_classic(config, keys, given, name, warnings)
-    if not keys.alone and not keys.ha_allowed_addresses and not is_loopback(config.bind_address):
+    identified = config.remoting.tls.identities == "required"  # then replicas show who they are
+    if not (keys.alone or keys.ha_allowed_addresses or identified or is_loopback(config.bind_address)):
         warnings.append(
             f"whoever reaches the HA port {keys.ha_listen_port} may copy every message: haAllowedAddresses says who may"
         )

@@ -20,6 +20,7 @@ from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
 from rocketha.services.controller import metrics as controller_metrics
 from rocketha.services.controller.service import ControllerService
+from rocketha.services.process.notify import Notify
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics, target_of
@@ -124,5 +125,6 @@ def makeService(options: Options) -> service.IService:
             notice=network.notice,
             shows=controller.overview,
         ).setServiceParent(whole)
+    Notify(lambda: controller.running).setServiceParent(whole)
     controller.setServiceParent(whole)
     return whole

@@ -17,6 +17,7 @@ from rocketha.protocols.endpoints import split_address
 from rocketha.services.config import loading
 from rocketha.services.config.tap_options import KeyOptions
 from rocketha.services.learner.service import Learner, LearnerSettings
+from rocketha.services.process.notify import Notify
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics, target_of
@@ -112,5 +113,6 @@ def makeService(options: Options) -> service.IService:
             notice=network.notice,
             shows=learner.overview,
         ).setServiceParent(whole)
+    Notify(lambda: learner.following is not None).setServiceParent(whole)
     learner.setServiceParent(whole)
     return whole

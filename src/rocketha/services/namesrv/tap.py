@@ -23,6 +23,7 @@ from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
 from rocketha.services.namesrv import metrics as namesrv_metrics
 from rocketha.services.namesrv.service import NameServerService
+from rocketha.services.process.notify import Notify
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics, target_of
@@ -112,6 +113,7 @@ def makeService(options: Options) -> service.IService:
         StatusService(
             options.status, metrics, healthy, ready, refusals=servers[0], notice=network.notice, shows=together(*shows)
         ).setServiceParent(whole)
+    Notify(lambda: all(each.running for each in inner)).setServiceParent(whole)
     for each in inner:
         each.setServiceParent(whole)
     return whole

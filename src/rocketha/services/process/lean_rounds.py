@@ -19,10 +19,11 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.application import service
-from twisted.internet.epollreactor import EPollReactor
 from twisted.python import log
 
 _give_way = getattr(os, "sched_yield", lambda: None)  # which systems without epoll may lack
+_EPOLL_REACTOR = "twisted.internet.epollreactor", "EPollReactor"
+"""By its name: its module can not be imported where there is no epoll."""
 _RELIED_ON = "_selectables", "_poller", "_doReadOrWrite"
 
 
@@ -43,8 +44,10 @@ class LeanRounds(service.Service):
             from twisted.internet import reactor
 
             self._reactor = reactor
-        if type(self._reactor) is EPollReactor and all(hasattr(self._reactor, name) for name in _RELIED_ON):
-            _replace_rounds(self._reactor)
+        made_by = type(self._reactor)
+        if (made_by.__module__, made_by.__name__) == _EPOLL_REACTOR:
+            if all(hasattr(self._reactor, name) for name in _RELIED_ON):
+                _replace_rounds(self._reactor)
 
 
 class BusyPolling:

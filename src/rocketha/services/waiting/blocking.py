@@ -85,3 +85,20 @@ class Worker:
     def stop(self) -> None:
         """Let the thread finish and end."""
         self._pool.stop()
+
+
+class AtOnce:
+    """No thread: for calls that do not block, because the disk is in memory."""
+
+    def __init__(self, reactor: Any, name: str) -> None:
+        """As a :class:`Worker` is made."""
+
+    def start(self) -> None:
+        """Nothing to start."""
+
+    def run(self, call: Callable[[], T]) -> defer.Deferred[T]:
+        """Run it now."""
+        return defer.execute(call)
+
+    def stop(self) -> None:
+        """Nothing waits."""

@@ -115,5 +115,6 @@ class SyncThread:
 
 
 def sync_work(reactor: Any, name: str) -> BlockingWork:
-    """A thread for syncs: the cheap one where the reactor watches descriptors."""
-    return SyncThread(reactor, name) if IReactorFDSet.providedBy(reactor) else Worker(reactor, name)
+    """A thread for syncs: the cheap one where there are eventfds, and the reactor watches descriptors."""
+    cheap = hasattr(os, "eventfd") and IReactorFDSet.providedBy(reactor)
+    return SyncThread(reactor, name) if cheap else Worker(reactor, name)

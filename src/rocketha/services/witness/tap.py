@@ -14,6 +14,7 @@ from rocketha.access.identity import Part
 from rocketha.observe.metrics import Registry
 from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
+from rocketha.services.process.notify import Notify
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.server import server_process
 from rocketha.services.process.status import STATUS_PARAMETERS, StatusService, install_process_metrics, target_of
@@ -79,5 +80,6 @@ def makeService(options: Options) -> service.IService:
             notice=network.notice,
             shows=witness.overview,
         ).setServiceParent(whole)
+    Notify(lambda: witness.view() is not None).setServiceParent(whole)
     witness.setServiceParent(whole)
     return whole

@@ -1,6 +1,6 @@
 """For authors of plug-ins: contract tests, and a fake broker context.
 
-Public, like :mod:`rocketha.interfaces`.  Mix :class:`FeatureContract` into a ``unittest.TestCase`` and say which
+Mix :class:`FeatureContract` into a ``unittest.TestCase`` and say which
 plug-in it is about; use :class:`FakeContext` for tests of one's own::
 
     class CountTests(FeatureContract, unittest.TestCase):

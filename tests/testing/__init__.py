@@ -1,0 +1,1 @@
+"""What rocketha.testing gives to tests of others."""
