@@ -336,10 +336,9 @@ class WordsTests(SynchronousTestCase):
     def test_keys(self) -> None:
         """An index has hashes of keys, and Java's brokers answer with all that have the same, as Aa and BB have."""
         found = Received(Queue("T", "g", 0), 0, 0, 0, 0, "", b"", {"KEYS": "Aa k1", "UNIQ_KEY": AN_ID})
-        self.assertEqual(
-            [message._has(found, key, False) for key in ("Aa", "k1", "BB", "k")], [True, True, False, False]
-        )
-        self.assertEqual([message._has(found, key, True) for key in (AN_ID, "Aa")], [True, False])
+        keys = ("Aa", "k1", "BB", "k", AN_ID)
+        self.assertEqual([key for key in keys if message._has(found, key, False)], ["Aa", "k1"])
+        self.assertEqual([key for key in keys if message._has(found, key, True)], [AN_ID])
 
     def test_ago(self) -> None:
         self.assertEqual(
