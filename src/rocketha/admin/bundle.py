@@ -93,7 +93,7 @@ async def command(connected: cluster_status.Connected, args: Given) -> int:
     Of each process that answers: effective configuration, clients, refusals, epochs and Raft state; rocketha doctor's
     page; metrics of the status ports and logs of the directories that are given.
     """
-    now_s = time.time()
+    now_s = cluster_status.wall_ms() / 1000
     root = f"rocketha-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now_s))}"
     path = args.output or f"{root}.tar.gz"
     if os.path.exists(path):

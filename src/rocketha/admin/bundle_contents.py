@@ -14,12 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred, gatherResults
-from twisted.web.client import Agent, readBody
+from twisted.web.client import URI, Agent, readBody
+from twisted.web.iweb import IAgentEndpointFactory
+from zope.interface import implementer
 
 from rocketha.admin.client import NETWORK_ERRORS, plain
 from rocketha.admin.picture import Picture, Process
 from rocketha.admin.redaction import Redactor, secrets_in
 from rocketha.errors import ConfigError, RockethaError
+from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.services.config import properties_file
 from rocketha.wire import json_dialect
@@ -164,12 +167,24 @@ async def _ask(
     into.add(name, text)
 
 
+@implementer(IAgentEndpointFactory)
+class _Endpoints:
+    """Connections to status ports are made where all are."""
+
+    def __init__(self, reactor: Any) -> None:
+        self._dialer = Dialer(reactor)  # these ports speak plain HTTP
+
+    def endpointForURI(self, uri: URI) -> Any:
+        """Twisted: what connects to the host of a URI."""
+        return self._dialer.endpoint(uri.netloc.decode("ascii"), ANSWER_S)
+
+
 async def of_status_ports(reactor: Any, addresses: Iterable[str], into: Collected) -> None:
     """Metrics, health and readiness.
 
     :param addresses: HOST:PORT of ``--http``.
     """
-    agent = Agent(reactor, connectTimeout=ANSWER_S)
+    agent = Agent.usingEndpointFactory(reactor, _Endpoints(reactor))
 
     async def page(address: str, name: str) -> None:
         into_name = f"status-ports/{_place(address)}/{name}"

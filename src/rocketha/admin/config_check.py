@@ -9,9 +9,8 @@ What this cannot tell: whether a port is free, a directory may be written, or a 
 
 from __future__ import annotations
 
-import importlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -19,12 +18,23 @@ from twisted.python import usage
 
 from rocketha.admin import check
 from rocketha.errors import ConfigError
+from rocketha.services.broker import tap as broker
 from rocketha.services.config import loading, properties_file
 from rocketha.services.config.settings import Section, show
 from rocketha.services.config.tls import TlsConfig
+from rocketha.services.controller import tap as controller
+from rocketha.services.namesrv import tap as namesrv
 from rocketha.services.tls.network import TlsNetwork
+from rocketha.services.witness import tap as witness
 
 BROKER, NAMESRV, CONTROLLER, WITNESS, LEARNER = KINDS = ("broker", "namesrv", "controller", "witness", "learner")
+
+_OPTIONS: Mapping[str, Callable[[], Any]] = {
+    BROKER: broker.Options,
+    NAMESRV: namesrv.Options,
+    CONTROLLER: controller.Options,
+    WITNESS: witness.Options,
+}
 
 _OWN_KEYS: Mapping[str, frozenset[str]] = {
     BROKER: frozenset(
@@ -123,7 +133,7 @@ def examine(path: str, kind: str | None, flags: Mapping[str, str]) -> Verdict:
 
 def _parsed(kind: str, path: str, flags: Mapping[str, str]) -> Sequence[loading.Loaded[Any]]:
     """What the options of the process's own command make of it; a nameserver may have a controller in it."""
-    options = importlib.import_module(f"rocketha.services.{kind}.tap").Options()
+    options = _OPTIONS[kind]()
     options.parseOptions(["--config", path, *(word for pair in flags.items() for word in ("--set", "=".join(pair)))])
     return [each for each in (options.loaded, getattr(options, "controller", None)) if each is not None]
 

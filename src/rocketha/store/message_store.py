@@ -329,9 +329,16 @@ class MessageStore:
 
     def unwritable_reason(self, now_ms: int) -> str | None:
         """Why the store takes no messages now, in words for a remark; None while it does."""
+        if self.log.broken is None:
+            self.upkeep.is_disk_full(now_ms)  # looks now and then
+        return self.unwritable_seen
+
+    @property
+    def unwritable_seen(self) -> str | None:
+        """The same by what was last seen of the disk: does not wait for it."""
         if self.log.broken is not None:
             return self.log.broken
-        if self.upkeep.is_disk_full(now_ms):
+        if self.upkeep.was_full:
             return f"the disk is {self.used_ratio:.0%} full"
         if self.queues.pending_bytes > QUEUE_BYTES_LIMIT * self.config.pending_queue_bytes_max:
             return "the consume queues cannot be written"

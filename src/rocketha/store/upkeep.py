@@ -148,6 +148,11 @@ class Upkeep:
         if self._due("disk", now_ms):
             self._set_next("disk", now_ms)
             self.look_at_disk()
+        return self.was_full
+
+    @property
+    def was_full(self) -> bool:
+        """Whether writes were refused when the disk was last looked at."""
         return expiry.is_full(self.space.used_ratio, self._config)
 
     def flush_job(self) -> Job | None:

@@ -384,14 +384,17 @@ class RunningBroker:
 
     def facts(self) -> dict[str, str]:
         """Of GET_BROKER_RUNTIME_INFO, what its tables do not know."""
-        facts = {"rocketha.unready": self.unready() or ""}
+        facts = {"rocketha.unready": self._unready(self.store.unwritable_seen is None) or ""}
         for feature in self.features:
             facts.update(feature.runtime_facts())
         return facts
 
     def unready(self) -> str | None:
         """None, or why it is not what it should be."""
-        if not self.store.writable(self.core.platform.now_ms()):
+        return self._unready(self.store.writable(self.core.platform.now_ms()))
+
+    def _unready(self, writable: bool) -> str | None:
+        if not writable:
             return "the store takes no messages: its disk is full or failed"
         for feature in self.features:
             problem = feature.unready()

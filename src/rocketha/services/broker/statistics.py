@@ -171,5 +171,5 @@ class Statistics(BrokerFeature):
             f"commitLogDiskRatio_{core.config.store.store_path_commit_log}": ratio,
             "consumeQueueDiskRatio": ratio,
             "startAcceptSendRequestTimeStamp": str(core.config.start_accept_send_request_time_stamp),
-            "rocketha.storeRefusal": core.store.unwritable_reason(core.platform.now_ms()) or "",
+            "rocketha.storeRefusal": core.store.unwritable_seen or "",
         }
