@@ -83,7 +83,7 @@ class PackagingTests(unittest.TestCase):
         text = metadata.get_payload()
         self.assertEqual(metadata["Description-Content-Type"], "text/x-rst")
         self.assertEqual(re.findall(r"<(?![a-z]+:)[^>]+>`_", text), [])
-        for file in re.findall(r"\(``([^`]+)``\)", text):
+        for file in re.findall(r"\(``([\w/]+\.(?:rst|md))``\)", text):
             self.assertTrue((ROOT / file).exists(), file)
         try:
             from readme_renderer import rst
