@@ -31,7 +31,7 @@ RUN_FLAGS ?=
 .PHONY: help
 help:
 	@sed -n '1,3s/^# //p' Makefile
-	@echo 'Longer:     make soak | make attacks | make bench | make bench-raft | make interop-full | make fuzz | make fuzz-access | make simulate | make test-minimum | make test-pythons | make coverage'
+	@echo 'Longer:     make soak | make attacks | make bench | make bench-raft | make interop-full | make mqadmin-table | make fuzz | make fuzz-access | make simulate | make test-minimum | make test-pythons | make coverage'
 	@echo 'Smaller:    make lint | make types | make trial | make tests/interop/fetch_jars | make format | make clean'
 
 # ---- the virtual environment. One stamp for each set of packages; the second waits for the first, so -j is safe.
@@ -140,6 +140,11 @@ bench-heartbeats: $(VENV)/.stamp-test
 # every client and mqadmin case at full size
 interop-full: $(VENV)/.stamp-test tests/interop/fetch_jars
 	ROCKETHA_INTEROP_FULL=1 $(BIN)/python -m pytest tests/interop
+
+# docs/mqadmin.rst: every command of Java's mqadmin against Java's servers and ours; some minutes
+.PHONY: mqadmin-table
+mqadmin-table: $(VENV)/.stamp-test tests/interop/fetch_jars
+	$(BIN)/python -m tests.interop.mqadmin_table
 
 FUZZ_CASES ?= 1000000
 FUZZ_SEED ?= 1

@@ -61,6 +61,13 @@ class UserTests(unittest.TestCase):
 class AclTests(unittest.TestCase):
     """Requests 3006 to 3010."""
 
+    def test_source_addresses(self) -> None:
+        """As Java's: not there where there are none, for which mqadmin prints null."""
+        given = {**policy("Topic:t"), "entries": [{**policy("Topic:t")["entries"][0], "sourceIps": ["10.0.0.0/8"]}]}
+        for one, wanted in ((policy("Topic:t"), None), (given, ["10.0.0.0/8"])):
+            (info,) = ONE.grant("User:u1", [one]).acl_infos()
+            self.assertEqual(info["policies"][0]["entries"][0].get("sourceIps"), wanted)
+
     def test_merged_by_type_and_resource(self) -> None:
         one = ONE.grant("User:u1", [policy("Topic:a"), policy("Topic:b", kind="Default")])
         two = one.grant("User:u1", [policy("Topic:a", "Sub", "Deny"), policy("Group:g")])

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from rocketha.broker.unserved import UNSERVED
 from rocketha.controller.requests import Requests
 from rocketha.services.controller.answers import OwnAnswers
 from rocketha.wire.codes import RequestCode
@@ -44,6 +45,7 @@ class ServedCodesTests(BrokerCase):
         """Without controllers; 1008 comes from them."""
         ours = {int(code) for code in self.broker.dispatcher.table}
         self.compare("broker", ours | {int(RequestCode.NOTIFY_BROKER_ROLE_CHANGED)})
+        self.assertEqual(UNSERVED.keys(), named("broker"), "each is told why")
         self.assertGreater(len(ours), 60)
 
     def test_nameserver(self) -> None:

@@ -201,12 +201,13 @@ def acl_info(user: User, part: str = "") -> dict[str, Any]:
 
 
 def _entry_info(entry: Entry) -> dict[str, Any]:
-    return {
+    """``PolicyEntryInfo``; as Java's without ``sourceIps`` where any will do."""
+    row: dict[str, Any] = {
         "resource": str(entry.resource),
         "actions": sorted(each.value for each in entry.actions),
-        "sourceIps": list(entry.sources),
         "decision": entry.decision.value,
     }
+    return row | ({"sourceIps": list(entry.sources)} if entry.sources else {})
 
 
 def _word(value: Any, what: str) -> str:

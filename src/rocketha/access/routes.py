@@ -65,6 +65,10 @@ def table(routes: Iterable[R]) -> dict[int, R]:
     return found
 
 
-def unsupported(code: int) -> RequestRefused:
-    """The answer to a code without a row, in Java's words."""
-    return RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported")
+def unsupported(code: int, why: str = "") -> RequestRefused:
+    """The answer to a code without a row, in Java's words.
+
+    :param why: what Java serves and we do not has a reason.
+    """
+    remark = f" request type {code} not supported{why and ': '}{why}"
+    return RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)

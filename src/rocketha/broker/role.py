@@ -57,6 +57,7 @@ _LEASED_MASTER = {
     Kind.LOOK: Gate.MAY_SHOW,
     Kind.BOUND: Gate.DECIDED,
     Kind.CHANGE: Gate.MAY_CHANGE,
+    Kind.DELETION: Gate.MAY_CHANGE,
 }
 _SLAVE = {Kind.SEND: Gate.BUSY, Kind.PULL: Gate.SLAVE_READS, Kind.PROGRESS: Gate.MASTERS}
 _FENCED = {
@@ -71,10 +72,10 @@ def gate(kind: Kind, role: Role, leased: bool) -> Gate:
     """What stands before it.
 
     :param leased: a master is one for as long as its lease holds, and a change anywhere else is an election away from
-        being undone, so it is never a success.
+        being undone, so it is never a success.  A slave changes nothing by agreeing to a deletion.
     """
     if role is Role.MASTER:
         return _LEASED_MASTER.get(kind, Gate.OPEN) if leased else Gate.OPEN
-    if kind is Kind.CHANGE and leased:
+    if leased and (kind is Kind.CHANGE or (kind is Kind.DELETION and role is not Role.SLAVE)):
         return Gate.NOT_AVAILABLE
     return (_SLAVE if role is Role.SLAVE else _FENCED).get(kind, Gate.OPEN)

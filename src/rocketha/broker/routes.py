@@ -34,6 +34,8 @@ class Kind(Enum):
     """Served without a lease, but not while there may be another master."""
     CHANGE = "changes topics or groups"
     """The answer promises that the change stays."""
+    DELETION = "deletes a topic; a slave agrees, and leaves it to its master"
+    """mqadmin tells every member of a group, and ends with the first that refuses."""
     ITSELF = "asks and tells about the broker itself; answered in every role, and while the log is cut"
     OTHER = "anything else"
 
@@ -193,7 +195,11 @@ ROUTES = table(
             needs=needs.topics_in_body(CREATE),
         ),
         BrokerRoute(
-            RequestCode.DELETE_TOPIC_IN_BROKER, Asker.OPERATOR, Kind.CHANGE, changes="topics", needs=needs.topic(DELETE)
+            RequestCode.DELETE_TOPIC_IN_BROKER,
+            Asker.OPERATOR,
+            Kind.DELETION,
+            changes="topics",
+            needs=needs.topic(DELETE),
         ),
         BrokerRoute(RequestCode.GET_TOPIC_CONFIG, Asker.OPERATOR, needs=needs.topic(GET)),
         BrokerRoute(RequestCode.GET_TOPIC_STATS_INFO, Asker.OPERATOR, fetches=Fetch.LOOK_UPS, needs=needs.topic(GET)),

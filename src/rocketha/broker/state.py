@@ -164,6 +164,7 @@ class BrokerRules:
     default_topic_queue_nums: int = 8  # defaultTopicQueueNums
     cluster_topic: bool = True  # clusterTopicEnable
     broker_topic: bool = True  # brokerTopicEnable
+    trace_topic: str = ""  # msgTraceTopicName, where traceTopicEnable is on
     validate_system_topic: bool = True  # validateSystemTopicWhenUpdateTopic
     notify_consumer_ids_changed: bool = True  # notifyConsumerIdsChangedEnable
     server_side_reset_offset: bool = True  # useServerSideResetOffset
@@ -220,6 +221,7 @@ class BrokerState:
                 default_queue_nums=self.rules.default_topic_queue_nums,
                 cluster_topic=self.rules.cluster_topic,
                 broker_topic=self.rules.broker_topic,
+                trace_topic=self.rules.trace_topic,
             )
         )
 

@@ -106,11 +106,13 @@ def system_topics(
     default_queue_nums: int,
     cluster_topic: bool = True,
     broker_topic: bool = True,
+    trace_topic: str = "",
 ) -> list[TopicConfig]:
     """The topics every broker owns (``TopicConfigManager.init``).
 
     ``cluster_topic`` and ``broker_topic`` are Java's clusterTopicEnable and brokerTopicEnable: without them the topic
-    exists, and shows who is in the cluster, but can be neither read nor written.
+    exists, and shows who is in the cluster, but can be neither read nor written.  ``trace_topic`` is msgTraceTopicName
+    where traceTopicEnable is on.
     """
     inherit, read_write = permissions.INHERIT, permissions.READ_WRITE
 
@@ -133,6 +135,8 @@ def system_topics(
         one(names.ROCKSDB_OP_HALF_TOPIC, 1),
         one(names.TIMER_TOPIC, 1),
     ]
+    if trace_topic:
+        topics.append(one(trace_topic, 1))
     if auto_create:
         topics.insert(1, one(names.DEFAULT_TOPIC, default_queue_nums, inherit | read_write))
     return topics

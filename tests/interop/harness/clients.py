@@ -350,14 +350,30 @@ class Admin(LineProcess):
 
     main = "Admin"
 
-    def __init__(self, namesrv: str, folder: Path | None = None) -> None:
+    def __init__(self, namesrv: str, folder: Path | None = None, *, user: tuple[str, str] | None = None) -> None:
         super().__init__("mqadmin", folder, ("-Djava.net.preferIPv4Stack=true",))
         self.namesrv = namesrv
+        if user is not None:
+            self.flags += signing(self.folder, user)
 
-    def run(self, *arguments: str, namesrv: bool = True) -> str:
-        """What ``mqadmin ARGUMENTS`` prints."""
+    def run(self, *arguments: str, namesrv: bool = True, limit_s: float = 0) -> str:
+        """What ``mqadmin ARGUMENTS`` prints.
+
+        :param limit_s: when to interrupt a command that goes on for ever; 0: never.
+        """
         extra = ["-n", self.namesrv] if namesrv else []
-        return str(self.ask(args=[*arguments, *extra])["out"])
+        return str(self.ask(args=[*arguments, *extra], limit_ms=int(1000 * limit_s))["out"])
+
+    def names(self) -> list[str]:
+        """All its commands, sorted."""
+        return [str(name) for name in self.ask(names=True)["names"]]
+
+
+def signing(folder: Path, user: tuple[str, str]) -> tuple[str, ...]:
+    """The flags with which mqadmin signs as a user (name, password), by a file in `folder`."""
+    (folder / "conf").mkdir(exist_ok=True)
+    (folder / "conf" / "tools.yml").write_text(f"accessKey: {user[0]}\nsecretKey: {user[1]}\n")
+    return (f"-Drocketmq.home.dir={folder}",)
 
 
 def mqadmin(
@@ -373,9 +389,7 @@ def mqadmin(
     """
     folder = scratch("mqadmin")
     if user is not None:
-        (folder / "conf").mkdir(exist_ok=True)
-        (folder / "conf" / "tools.yml").write_text(f"accessKey: {user[0]}\nsecretKey: {user[1]}\n")
-        flags = (*flags, f"-Drocketmq.home.dir={folder}")
+        flags = (*flags, *signing(folder, user))
     command = jars.java_command(
         "org.apache.rocketmq.tools.command.MQAdminStartup", heap_mb=128, home=folder, quick=True, flags=flags
     )

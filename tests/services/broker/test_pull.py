@@ -82,10 +82,16 @@ class PullTests(BrokerCase):
         self.assertEqual(self.pull(client).code, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
 
     def test_unsupported(self) -> None:
-        """A code nobody serves: 3 in Java's words."""
-        for code in (37, 200050, 325, 361000, 999):
+        """A code nobody serves: 3 in Java's words; one that Java serves, with the reason."""
+        for code, why in (
+            (37, ": this broker has no transactions"),
+            (200050, ": this broker has no POP consumption"),
+            (325, ": this broker has no request-reply"),
+            (361000, ""),
+            (999, ""),
+        ):
             answer = self.connect().ask(code)
-            self.assertEqual((answer.code, answer.remark), (3, f" request type {code} not supported"))
+            self.assertEqual((answer.code, answer.remark), (3, f" request type {code} not supported{why}"))
 
     def test_commit_offset(self) -> None:
         """Flag 1 commits the offset that comes with the pull."""

@@ -21,6 +21,7 @@ from rocketha.broker.request import Responder
 from rocketha.broker.role import BUSY, NOT_AVAILABLE, NOT_ENOUGH, REFUSALS, Gate, Role, gate
 from rocketha.broker.routes import CHANGES, BrokerRoute, Kind
 from rocketha.broker.unsaved import NotSavedYet
+from rocketha.broker.unserved import UNSERVED
 from rocketha.errors import RequestRefused, ensure
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.services.core.core import BrokerCore
@@ -156,7 +157,7 @@ class Dispatcher:
         """The same of one that was let in."""
         respond = self.table.get(command.code)
         if respond is None:
-            raise unsupported(command.code)
+            raise unsupported(command.code, UNSERVED.get(command.code, ""))
         if self._changes.busy:
             return self._park(connection, command)
         try:

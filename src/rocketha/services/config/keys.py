@@ -309,15 +309,9 @@ class BrokerConfig(Section):
     broker_topic_enable: bool = flag(True, "Whether there is a topic with the broker's name.")
     trace_topic_enable: bool = flag(
         False,
-        "Whether the trace topic is created at start.",
-        no_effect="the trace topic is created by its first message, as any other",
+        "Whether there is a trace topic from the start; without it one is created by its first message, as any other.",
     )
-    msg_trace_topic_name: str = text(
-        "RMQ_SYS_TRACE_TOPIC",
-        "The trace topic's name.",
-        check=check_name,
-        no_effect="the trace topic is created by its first message, as any other",
-    )
+    msg_trace_topic_name: str = text("RMQ_SYS_TRACE_TOPIC", "The name of that topic.", check=check_name)
     region_id: str = text("DefaultRegion", "Put into the properties of each message as MSG_REGION.", check=check_name)
     trace_on: bool = flag(True, "Put into the properties of each message as TRACE_ON.")
     flush_consumer_offset_interval: int = number(5000, "How often consumerOffset.json is saved.", low=100, unit="ms")

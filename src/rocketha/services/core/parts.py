@@ -89,6 +89,7 @@ def _rules_of(config: BrokerConfig) -> BrokerRules:
         default_topic_queue_nums=config.default_topic_queue_nums,
         cluster_topic=config.cluster_topic_enable,
         broker_topic=config.broker_topic_enable,
+        trace_topic=config.msg_trace_topic_name if config.trace_topic_enable else "",
         names_count=config.access.authorizes,
     )
 
