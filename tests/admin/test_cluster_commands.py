@@ -16,9 +16,10 @@ from twisted.internet import defer
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.admin import broker, group, message, route, topic
-from rocketha.admin.client import Client, NoRoute, RequestFailed
+from rocketha.admin.client import Client, NoRoute, Queue, RequestFailed
 from rocketha.admin.cluster import Cluster
 from rocketha.admin.controller import Controllers
+from rocketha.admin.received import Received
 from rocketha.broker.role import Role
 from rocketha.errors import ConfigError, RockethaError
 from rocketha.protocols.endpoints import Dialer
@@ -144,9 +145,9 @@ class ClusterCommandTests(Asking):
             self.act(self.asked, group.command, "lag", "workers")
         for where, left in (("1", [1, 1]), ("latest", [0, 0]), ("earliest", [2, 2]), ("99", [0, 0]), ("0", [2, 2])):
             with self.subTest(where):
-                self.assertTrue(
-                    self.json(group.command, "reset", "workers", "T", "--to", where, "--execute", "-y")["done"]
-                )
+                said = self.json(group.command, "reset", "workers", "T", "--to", where, "--execute", "-y")
+                self.assertTrue(said["done"])
+                self.assertEqual({each["to"] for each in said["queues"]}, {2 - left[0]})
                 self.assertEqual(self.lag("--topic", "T"), left)
         self.run_(group.command, "reset", "workers", "T", "--to", "1", "--queue", "g:1", "--execute", "--yes")
         self.assertEqual(self.lag(), [2, 1])
@@ -195,7 +196,7 @@ class ClusterCommandTests(Asking):
     def test_messages(self) -> None:
         """By both ids and by key; others whose keys have the same hash are left out."""
         self.run_(topic.command, "create", "T", "--queues", "2")
-        kept = f"KEYS\x01k1 k2\x02UNIQ_KEY\x01{AN_ID}\x02"
+        kept = f"KEYS\x01k1 k2 Aa\x02UNIQ_KEY\x01{AN_ID}\x02"
         answer = self.await_(self.sending(self.host, b"body", topic="T", properties=kept))
         self.assertEqual(answer.code, 0)
         self.until("it is indexed", lambda: self.log(self.host).dispatched_offset == self.log(self.host).end)
@@ -206,8 +207,8 @@ class ClusterCommandTests(Asking):
         self.assertEqual(same["id"], found["id"])
         (same,) = self.json(message.command, "show", found["id"])
         self.assertEqual(same["properties"]["UNIQ_KEY"], AN_ID)
-        self.assertIn("    KEYS=k1 k2\n", self.run_(message.command, "show", found["id"]))
-        for words in (("query", "T", "--key", "k"), ("show", "A" * 32, "--topic", "T")):
+        self.assertIn("    KEYS=k1 k2 Aa\n", self.run_(message.command, "show", found["id"]))
+        for words in (("query", "T", "--key", "BB"), ("show", "A" * 32, "--topic", "T")):
             with self.assertRaisesRegex(RockethaError, "no message"):
                 self.act(self.asked, message.command, *words)
         with self.assertRaisesRegex(ConfigError, "--topic"):
@@ -331,6 +332,13 @@ class WordsTests(SynchronousTestCase):
         self.assertEqual(message.at_broker(six), ("[::1]:10911", 0))
         for text in ("", "7F", "G" * 32, "0" * 32):
             self.assertRaises(ConfigError, message.at_broker, text)
+
+    def test_keys(self) -> None:
+        """An index has hashes of keys, and Java's brokers answer with all that have the same, as Aa and BB have."""
+        found = Received(Queue("T", "g", 0), 0, 0, 0, 0, "", b"", {"KEYS": "Aa k1", "UNIQ_KEY": AN_ID})
+        keys = ("Aa", "k1", "BB", "k", AN_ID)
+        self.assertEqual([key for key in keys if message._has(found, key, False)], ["Aa", "k1"])
+        self.assertEqual([key for key in keys if message._has(found, key, True)], [AN_ID])
 
     def test_ago(self) -> None:
         self.assertEqual(

@@ -161,14 +161,16 @@ class WordsTests(SynchronousTestCase):
         given = commands.Given(yes=False)
         with mock.patch.object(sys, "stdin", io.StringIO("y\n")), self.assertRaisesRegex(click.UsageError, "--yes"):
             commands.confirm(given, "Delete it")
-        with (
-            mock.patch.object(sys, "stdin", Terminal("n\n")),
-            contextlib.redirect_stderr(io.StringIO()),
-            contextlib.redirect_stdout(io.StringIO()) as out,
-            self.assertRaises(click.Abort),
-        ):
-            commands.confirm(given, "Delete it")
-        self.assertEqual(out.getvalue(), "")
+        for answer, refused in (("n\n", True), ("\n", True), ("", True), ("y\n", False), ("Yes\n", False)):
+            with (
+                self.subTest(answer),
+                mock.patch.object(sys, "stdin", Terminal(answer)),
+                contextlib.redirect_stderr(io.StringIO()) as asked,
+                contextlib.redirect_stdout(io.StringIO()) as out,
+                self.assertRaises(click.Abort) if refused else contextlib.nullcontext(),
+            ):
+                commands.confirm(given, "Delete it")
+            self.assertEqual((out.getvalue(), asked.getvalue()), ("", "Delete it? [y/N]: "))
         commands.confirm(commands.Given(yes=True), "Delete it")
 
 

@@ -136,10 +136,24 @@ class ReplicaCommandCase(SwitchingCase):
         where = ("--controllers", leader.address) if controllers else ()
         return rocketha("broker", *arguments, "--namesrv", self.group.namesrv_addresses, *where)
 
+    def send(self) -> None:
+        """Messages, so that the epoch is not empty: an empty one is forgotten."""
+        words = ("send", "CommandReplicas", "x", "--count", "5", "--timeout", "30")
+        done = subprocess.run(
+            [sys.executable, "-m", "rocketha.admin.cli", *words, "--namesrv", self.group.namesrv_addresses],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            env=our_environment(),
+            check=False,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_a_replica_leaves(self) -> None:
         """Its role is handed over, it stops, the controllers miss it and then forget it."""
         state = self.group.await_whole()
         master = self.group.master()
+        self.send()
         number = str(state.master_id)
         wait_until(
             "both to be registered",
@@ -153,6 +167,7 @@ class ReplicaCommandCase(SwitchingCase):
         changed = self.group.await_master(lambda found: found.master_epoch > state.master_epoch)
         self.assertEqual(changed.master_id, said["master"])
         self.group.await_whole()
+        self.send()
 
         def epochs() -> bool:
             code, rows = self.ask("epochs", "broker-a", controllers=False)

@@ -14,12 +14,16 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 import rocketha
 from rocketha.admin.commands import CONTEXT, DONE, EXIT_CODES, FAILED, INTERRUPTED, USAGE, Suggesting
 from rocketha.errors import ConfigError, RockethaError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 SUBCOMMANDS = {
     "send": "send messages",
@@ -78,10 +82,11 @@ class _Root(Suggesting):
         with formatter.section("Commands"):
             formatter.write_dl(list(SUBCOMMANDS.items()))
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[click.shell_completion.CompletionItem]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names and summaries, without an import."""
-        item = click.shell_completion.CompletionItem
-        named = [item(name, help=said) for name, said in SUBCOMMANDS.items() if name.startswith(incomplete)]
+        from click.shell_completion import CompletionItem
+
+        named = [CompletionItem(name, help=said) for name, said in SUBCOMMANDS.items() if name.startswith(incomplete)]
         return named + click.Command.shell_complete(self, ctx, incomplete)
 
 

@@ -162,4 +162,7 @@ def confirm(given: Given, what: str) -> None:
     if not sys.stdin.isatty():
         here = click.get_current_context(silent=True)
         raise click.UsageError(f"{what}? Without a terminal --yes must be given.", here)
-    click.confirm(f"{what}?", abort=True, err=True)
+    # Not click.confirm, some versions of which write to standard output.
+    print(f"{what}? [y/N]: ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise click.Abort
