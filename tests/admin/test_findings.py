@@ -315,6 +315,8 @@ class JudgeTests(unittest.TestCase):
         picture = attrs.evolve(with_set(master=None), controllers=())
         alone = controller(1, leader="", sets=(attrs.evolve(SET, master=None, in_sync=(2,)),))
         self.assertEqual(self.kinds(attrs.evolve(picture, controllers=(alone,))), {"controller.no_leader"})
+        older = controller(1, leader="", sets=(attrs.evolve(SET, master=2, epoch=9, alive=()),))
+        self.assertEqual(self.kinds(attrs.evolve(picture, controllers=(older,))), {"controller.no_leader"})
 
     def test_what_was_refused_long_ago(self) -> None:
         """It explains nothing that happens now; the page shows it all the same."""
