@@ -132,7 +132,7 @@ MUTANTS = (
     Mutant(
         "a master that could not sync acknowledges what slaves have",
         "broker/acknowledgements.py",
-        "count + _fail(self._replicated, self._told(ResponseCode.FLUSH_DISK_TIMEOUT))",
+        "count + self._fail(self._replicated, self._told(ResponseCode.FLUSH_DISK_TIMEOUT))",
         "count",
     ),
     Mutant(

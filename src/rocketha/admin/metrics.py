@@ -5,17 +5,12 @@ The files are package data, ``observe/prometheus/``; docs/metrics.rst says what 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from importlib import resources
 
+from rocketha.admin.commands import DONE, Given, actions
+
 FILES = {"alerts": "alerts.yml", "dashboard": "grafana.json"}
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
-    about = "alerts: rules for Prometheus (YAML); dashboard: a dashboard for Grafana (JSON)"
-    parser.add_argument("what", choices=sorted(FILES), help=about)
 
 
 def text_of(what: str) -> str:
@@ -24,7 +19,20 @@ def text_of(what: str) -> str:
     return found.read_text(encoding="utf-8")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print it."""
-    sys.stdout.write(text_of(args.what))
-    return 0
+@actions("metrics")
+def command() -> None:
+    """Print rules for Prometheus, or a dashboard for Grafana."""
+
+
+@command.command("alerts")
+def alerts(args: Given) -> int:
+    """Rules for Prometheus: alerts, in YAML."""
+    sys.stdout.write(text_of("alerts"))
+    return DONE
+
+
+@command.command("dashboard")
+def dashboard(args: Given) -> int:
+    """A dashboard for Grafana, in its JSON."""
+    sys.stdout.write(text_of("dashboard"))
+    return DONE

@@ -45,6 +45,7 @@ OF_A_CONTROLLER = "controllerDLegerPeers"
 ELSEWHERE = {"plugins": "tests/services/features/test_examples.py installs the plug-ins that it names"}
 BESIDE = {
     "proxyProtocolNetworks": "insecureNetwork=true",
+    "metricsPromExporterHost": "insecureNetwork=true",
     OF_A_CONTROLLER: "insecureNetwork=true\nraftSecretFile=/etc/rocketha/raft.secret",
     "tls.trustedPeers": "brokerName=broker-a\ntls.config.file=/etc/rocketha/pki/broker-1.properties",
     "tls.server.need.client.auth": "tls.server.certPath=/etc/rocketmq/server.crt\n"

@@ -144,7 +144,8 @@ class MissingTests(SynchronousTestCase):
 
     def test_it_is_said(self) -> None:
         """At the start, with what to install."""
-        missing = {name: None for name in sys.modules if name.startswith("opentelemetry.exporter")}
+        missing = dict.fromkeys(name for name in sys.modules if name.startswith("opentelemetry.exporter"))
+        missing["opentelemetry.exporter"] = None  # whether somebody has imported it or not
         config = keys.MetricsConfig(metrics_otlp_endpoint="http://127.0.0.1:4318/v1/metrics")
         with mock.patch.dict(sys.modules, missing):
             error = self.assertRaises(ConfigError, keys.check_otlp, config)
