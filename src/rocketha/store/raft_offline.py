@@ -22,6 +22,8 @@ from rocketha.store.raft_log import SEGMENT_BYTES, RaftLog
 from rocketha.wire.raft_entries import Entry, EntryKind, HardState, Members, SnapshotMeta
 
 READ_BYTES = 1 << 20
+UNFINISHED = ".unfinished"
+"""Behind the name of a log's directory until it is whole."""
 
 
 @attrs.frozen
@@ -94,15 +96,20 @@ def force_alone(disk: Disk, place: Place, address: str, wall_ms: int) -> int:
 def begin(disk: Disk, place: Place, peers: Mapping[str, str], meta: SnapshotMeta, data: bytes) -> None:
     """A new log that begins with a snapshot; the same on each of the group's nodes.
 
+    It is written beside and gets its name last: a node that starts on a part of it would take part in elections as one
+    that knows nothing.
+
     :param peers: id to ``host:port`` of all voters.
     :param meta: of the snapshot; its members do not count.
     :raises ConfigError: the directory has something in it.
-    :raises DiskFailure: the disk would not; what was written has to be removed.
+    :raises DiskFailure: the disk would not; the same can be done again.
     """
     if disk.exists(place.directory) and disk.list(place.directory):
         raise ConfigError(f"{place.directory} is not empty: move it away first")
+    unfinished = f"{place.directory}{UNFINISHED}"
+    disk.remove_tree(unfinished)
     members = Members(voters=frozenset(peers), addresses=peers)
-    log = RaftLog.open(disk, place.directory, place.group, place.id, members, SEGMENT_BYTES)
+    log = RaftLog.open(disk, unfinished, place.group, place.id, members, SEGMENT_BYTES)
     try:
         log.save(HardState(meta.term, "", 0), ())
         whole = SnapshotMeta(meta.index, meta.term, members)
@@ -110,6 +117,9 @@ def begin(disk: Disk, place: Place, peers: Mapping[str, str], meta: SnapshotMeta
         log.install_snapshot(whole)
     finally:
         log.close()
+    disk.remove_tree(place.directory)
+    disk.rename(unfinished, place.directory)
+    disk.sync_dir(place.directory.rpartition("/")[0] or "/")
 
 
 def _open(disk: Disk, place: Place) -> RaftLog:

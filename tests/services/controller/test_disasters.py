@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from typing import Any
+from unittest import mock
 
 from twisted.internet import defer
 
@@ -283,12 +284,23 @@ class SavedTests(DisasterCase):
         logs.append(controller_state.ReplicaLog(4, "d:1", 5, 800, leads=True))
         self.assertEqual(controller_state.newest(logs).broker_id, 4)
         self.assertEqual(controller_state.may_have_more(logs, 1), [2, 3, 4])
-        self.assertEqual(controller_state.may_have_more(logs, 2), [])
+        self.assertEqual(controller_state.may_have_more(logs, 4), [])
         logs.append(controller_state.ReplicaLog(5, "e:1", problem="it is down"))
-        self.assertEqual(controller_state.may_have_more(logs, 2), [5])
+        self.assertEqual(controller_state.may_have_more(logs, 4), [5])
         self.assertEqual(controller_state.may_have_more(logs, 5), [1, 2, 3, 4])
         with self.assertRaisesRegex(RockethaError, "broker 5 at e:1: it is down"):
             controller_state.newest(logs)
+
+    def test_a_master_that_goes_on_has_the_newest_log(self) -> None:
+        """It was asked before its replica, and both have got messages since: the replica only seems to have more."""
+        logs = [
+            controller_state.ReplicaLog(1, "a:1", 5, 800, leads=True),
+            controller_state.ReplicaLog(2, "b:1", 5, 900),
+            controller_state.ReplicaLog(3, "c:1", 4, 950, leads=True),
+        ]
+        self.assertEqual(controller_state.newest(logs).broker_id, 1)
+        self.assertEqual(controller_state.may_have_more(logs, 1), [])
+        self.assertEqual(controller_state.may_have_more(logs, 2), [1])
 
     def test_a_damaged_file_is_refused(self) -> None:
         self.start_group()
@@ -306,6 +318,37 @@ class SavedTests(DisasterCase):
                 offline.load(disk, BACKUP)
             file.write(at, [data[at : at + 1]])
             file.close()
+
+    def test_a_crash_while_it_is_restored(self) -> None:
+        """At each step: there is the whole log or none, so that no controller starts as one that knows nothing."""
+        self.start_group()
+        saved, config = self.saved(), self.config(self.controllers[0])
+        directory, whole = offline.place_of(config).directory, 0
+        for step in range(1, 1000):
+            disk, steps = memory_disk(step), 0
+
+            def cut(path: str, operation: str, opens: bool = False, at: int = step) -> None:
+                nonlocal steps
+                steps += 1
+                if steps == at:
+                    raise DiskFailure(path, operation, 5, "power is lost")
+
+            with mock.patch.object(disk, "step", cut):
+                try:
+                    offline.restore(disk, config, saved, exact=True)
+                except DiskFailure:
+                    pass
+            disk.crash()
+            if disk.exists(directory) and disk.list(directory):
+                found = offline.survey(disk, config)
+                self.assertEqual(found.log.snapshot.index, saved.index, step)
+                whole += 1
+            else:
+                offline.restore(disk, config, saved, exact=True)
+            if steps < step:
+                break
+        self.assertGreater(step, 20)
+        self.assertGreater(whole, 0)
 
     def test_a_directory_that_is_in_use_is_refused(self) -> None:
         self.start_group()
