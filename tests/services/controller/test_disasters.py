@@ -249,6 +249,27 @@ class SavedTests(DisasterCase):
         self.until("all have all", lambda: self.level(*self.brokers))
         self.same_logs(*self.brokers)
 
+    def test_ids_that_were_given_since_are_not_given_again(self) -> None:
+        """A broker that joined after the copy keeps its id to itself, and is taken with it if that is wanted."""
+        first = self.start_group()
+        saved = self.saved()
+        late = self.add_broker()
+        self.whole()
+        number = self.number(late)
+        late.kill()
+        self.controller_keys = f"{self.controller_keys}\nadoptUnknownBrokers=true"
+        self.restore(saved, exact=False)
+        self.until("both are heard", lambda: self.heard() == 2)
+        self.elect(self.number(first))
+        other = self.add_broker()
+        self.whole()
+        self.assertGreater(self.number(other), number)
+        late.start()
+        self.until("it is a member", lambda: number in self.members())
+        self.assertEqual(self.number(late), number)
+        self.assertEqual(len(self.members()), 4)
+        self.assertEqual(len(set(self.group().addresses.values())), 4)
+
     def test_old_as_if_it_were_exact(self) -> None:
         """The controllers say that they are behind; restored once more, as what it is, they are not."""
         first = self.start_group()
