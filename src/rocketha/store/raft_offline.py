@@ -22,6 +22,9 @@ from rocketha.store.raft_log import SEGMENT_BYTES, RaftLog
 from rocketha.wire.raft_entries import Entry, EntryKind, HardState, Members, SnapshotMeta
 
 READ_BYTES = 1 << 20
+FORCED_TERMS = 1000
+"""The entry that leaves the others out is of a term so far above the newest that the node knows: above theirs, which may
+have gone on without it.  Who has this entry votes for none of them that comes back."""
 UNFINISHED = ".unfinished"
 """Behind the name of a log's directory until it is whole."""
 
@@ -85,8 +88,9 @@ def force_alone(disk: Disk, place: Place, address: str, wall_ms: int) -> int:
     try:
         found = _found(log)
         members = Members(voters=frozenset({place.id}), addresses={place.id: address}, since_ms=wall_ms)
-        entry = Entry(found.last_index + 1, found.term + 1, EntryKind.MEMBERSHIP, members.encode())
-        log.save(HardState(found.term + 1, place.id, found.commit), [entry])
+        term = found.term + FORCED_TERMS
+        entry = Entry(found.last_index + 1, term, EntryKind.MEMBERSHIP, members.encode())
+        log.save(HardState(term, place.id, found.commit), [entry])
         log.sync()
         return entry.index
     finally:

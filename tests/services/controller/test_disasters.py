@@ -152,6 +152,40 @@ class ForcedTests(DisasterCase):
         self.stop(master)
         self.assertEqual(self.acknowledged(self.master(), 20), 20)
 
+    def test_one_that_was_left_out_comes_back(self) -> None:
+        """On its old data, in which others had gone on: it leads nobody, also while the survivor is away."""
+        self.start_group()
+        self.settle()
+        survivor = self.leads()
+        new, old = (host for host in self.controllers if host is not survivor)
+        survivor.kill()
+        for _ in range(2):  # terms that the survivor does not know
+            first = self.leads()
+            first.kill()
+            first.start()
+            self.leads()
+        self.settle_on(new, old)
+        self.lose_disk(new)
+        old.kill()
+        offline.force(survivor.disk, self.config(survivor), 1000)
+        survivor.start()
+        new.extra = "raftJoinExisting=true"  # type: ignore[attr-defined]
+        new.start()
+        self.change(survivor, add=self.member(new))
+        self.settle()
+        old.start()
+        self.run_for(10.0)
+        self.assertIs(self.leads(), survivor)
+        survivor.kill()
+        self.run_for(30.0)
+        self.assertIsNone(self.leader())
+        survivor.start()
+        self.assertIn(self.leads(), (survivor, new))
+
+    def settle_on(self, *hosts: Host) -> None:
+        """These have the same log."""
+        self.until("they have all", lambda: len({host.process.service.raft.node.last_index for host in hosts}) == 1)  # type: ignore[union-attr]
+
     def test_there_must_be_a_log(self) -> None:
         with self.assertRaisesRegex(ConfigError, "holds no log of a controller"):
             offline.survey(SimulatedDisk(self.controllers[0].random), self.config(self.controllers[0]))
