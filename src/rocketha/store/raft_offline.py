@@ -23,8 +23,8 @@ from rocketha.wire.raft_entries import Entry, EntryKind, HardState, Members, Sna
 
 READ_BYTES = 1 << 20
 FORCED_TERMS = 1000
-"""The entry that leaves the others out is of a term so far above the newest that the node knows: above theirs, which may
-have gone on without it.  Who has this entry votes for none of them that comes back."""
+"""The entry that leaves the others out is of a term so far above the newest that the node knows: above those of the
+others, which may have gone on without it.  Who has this entry votes for none of them that comes back."""
 UNFINISHED = ".unfinished"
 """Behind the name of a log's directory until it is whole."""
 
