@@ -7,7 +7,7 @@ import random
 import attrs
 
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure
-from rocketha.export.manifest import FILE_BYTES_MAX, NAME, decode, encode
+from rocketha.export.manifest import FILE_BYTES_MAX, NAME, Manifest, decode, encode
 from rocketha.export.restoring import UNFINISHED, Restorer
 from rocketha.store.memory_disk import MemoryDisk
 from tests.export.test_exporter import OUT, Case
@@ -23,6 +23,13 @@ class RestoringTests(Case):
         self.disk.make_dirs(f"{ROOT}/config")
         file = self.disk.create(f"{ROOT}/config/topics.json", 2)
         file.write(0, [b"{}"])
+        file.close()
+
+    def write(self, manifest: Manifest) -> None:
+        """In place of the export's."""
+        self.target.remove(f"{OUT}/{NAME}")
+        file = self.target.create(f"{OUT}/{NAME}", 0)
+        file.write(0, [encode(manifest)])
         file.close()
 
     def restore(self, disk: MemoryDisk | None = None) -> list[int]:
@@ -131,10 +138,19 @@ class RestoringTests(Case):
             self.restore()
         first = attrs.evolve(manifest.segments[0], corrupt=1)
         damaged = attrs.evolve(manifest, segments=(first, *manifest.segments[1:]))
-        self.target.remove(f"{OUT}/{NAME}")
-        file = self.target.create(f"{OUT}/{NAME}", 0)
-        file.write(0, [encode(damaged)])
-        file.close()
+        self.write(damaged)
         self.assertEqual(decode(self.target.read_all(f"{OUT}/{NAME}", FILE_BYTES_MAX), NAME), damaged)
         with self.assertRaisesRegex(ConfigError, "cut its log"):
             self.restore(memory_disk(4))
+
+    def test_it_writes_nowhere_else(self) -> None:
+        """Whoever made an export names its files: none may lie outside of the new store."""
+        self.send(10)
+        manifest = self.export()
+        self.target.make_dirs("/elsewhere")
+        for path in ("config/../../elsewhere/x", "/elsewhere/x", "config//x", "config/./x", "config/", ""):
+            named = attrs.evolve(manifest.files[0], path=path)
+            self.write(attrs.evolve(manifest, files=(named,)))
+            with self.assertRaisesRegex(CorruptStore, "path is none of an export", msg=path):
+                self.restore()
+        self.assertFalse(self.new.exists("/store"))

@@ -266,6 +266,7 @@ def force_new_cluster(args: Given) -> int:
     them as new ones.
     """
     disk, config = PosixDisk(), _configured(args)
+    _check_owner(config.raft_directory)
     found = offline.survey(disk, config)
     if not args.json:
         for line in survey_lines(found, config.self_address):
@@ -283,6 +284,18 @@ def force_new_cluster(args: Given) -> int:
         **_survey_facts(found),
     )
     return DONE
+
+
+def _check_owner(directory: str) -> None:
+    """Files that another user makes cannot be read by the controller afterwards; a look makes some, too.
+
+    :raises ConfigError: the directory is another user's.
+    """
+    if not os.path.isdir(directory):
+        return
+    owner, user = os.stat(directory).st_uid, os.geteuid()
+    if owner != user:
+        raise ConfigError(f"{directory} belongs to user {owner}, and this is user {user}: run it as the controller's")
 
 
 def survey_lines(found: Survivor, address: str) -> list[str]:

@@ -132,7 +132,8 @@ def newest(logs: Sequence[ReplicaLog]) -> ReplicaLog:
     """The log that has everything that was acknowledged, if all brokers of the set are among these.
 
     A master's log has all that it acknowledged, and was chosen out of its predecessor's SyncStateSet: so the newest
-    epoch's longest log has everything.  Of equal ones it is the one that acts as master, then the smallest id.
+    epoch's longest log has everything.  Of that epoch it is the one that acts as master, whatever the offsets say: it
+    may take messages meanwhile, and was asked at another time than its replicas.  Of equal ones it is the smallest id.
 
     :raises RockethaError: one of them is not known: it may be that one.
     """
@@ -141,16 +142,19 @@ def newest(logs: Sequence[ReplicaLog]) -> ReplicaLog:
         raise RockethaError(f"it is not known who has the newest log: {'; '.join(unknown)}")
     if not logs:
         raise RockethaError("the set has no broker")
-    return max(logs, key=lambda each: (each.epoch, each.max_offset, each.leads, -each.broker_id))
+    return max(logs, key=lambda each: (*_has(each), -each.broker_id))
+
+
+def _has(log: ReplicaLog) -> tuple[int, bool, int]:
+    """Of two brokers, the one with the greater of these has more, or may have by now."""
+    return log.epoch, log.leads, log.max_offset
 
 
 def may_have_more(logs: Sequence[ReplicaLog], chosen: int) -> list[int]:
     """Which brokers of a set may have more than one of them; all others if that one is none, or its log not known."""
-    own = next(
-        ((each.epoch, each.max_offset) for each in logs if each.broker_id == chosen and not each.problem), (-2, 0)
-    )
+    own = next((_has(each) for each in logs if each.broker_id == chosen and not each.problem), (-2, False, 0))
     others = (each for each in logs if each.broker_id != chosen)
-    return [each.broker_id for each in others if each.problem or (each.epoch, each.max_offset) > own]
+    return [each.broker_id for each in others if each.problem or _has(each) > own]
 
 
 async def elect(controllers: Controllers, cluster: str, broker_name: str, broker_id: int, wall_ms: int) -> MasterInfo:

@@ -34,6 +34,9 @@ CLEANED_MAX = 256
 ADOPTED_EPOCH_MARGIN = 100
 """How far above the newest epoch in the logs of an adopted group's brokers its first master's epoch lies."""
 
+RESTORED_IDS_MARGIN = 100
+"""How far above those that an old copy knows of the ids lie that are given next: ids were given since."""
+
 
 class GroupKey(NamedTuple):
     """Broker names are unique within their cluster only."""
@@ -328,8 +331,10 @@ class BrokerGroup:
     def forget_roles(self) -> None:
         """This is an old copy: nobody knows who leads by now, and who holds what was acknowledged since.
 
-        As if it were adopted, with the ids that were given: the first election's epochs begin above its brokers'.
+        As if it were adopted, with the ids that were given: the first election's epochs begin above its brokers', and
+        new ids above those of brokers that joined since.
         """
+        self.next_id += RESTORED_IDS_MARGIN
         self.master = 0
         self.in_sync = self.holders = ()
         self.unconfirmed = None

@@ -270,6 +270,11 @@ def _made(kind: type[T], members: Mapping[str, Any]) -> T:
     return kind(**given)
 
 
+def _inside(path: str) -> bool:
+    """Whether a path stays in the directory that it is relative to."""
+    return "\0" not in path and all(part not in ("", ".", "..") for part in path.split("/"))
+
+
 def contradiction(manifest: Manifest) -> str | None:
     """What cannot be; None of a sound manifest."""
     if manifest.file_size <= 0:
@@ -281,6 +286,8 @@ def contradiction(manifest: Manifest) -> str | None:
     paths = {each.path for each in manifest.cuts}
     if len(paths) < len(manifest.cuts) or not all(map(_CUT_PATH.fullmatch, paths)):
         return "cuts whose paths are none of an export"
+    if not all(_inside(each.path) for each in manifest.files):
+        return "a file whose path is none of an export"
     for epochs in (manifest.epochs, *(each.epochs for each in manifest.cuts)):
         if any(not -1 <= each.epoch < 1 << 31 for each in epochs):
             return "an epoch that is none"

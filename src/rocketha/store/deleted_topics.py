@@ -8,9 +8,10 @@ that is made again under it come behind.  Whoever makes queues from the log (rec
 void records, and a query by key does not give them; the index has them, as the log does.  A topic's queues go at the
 deletion itself, so nobody else has to know.  An entry goes when the log begins behind it.
 
-Not all deletions are known: a replica may get a topic's records after the topic was deleted, and a Java master tells of
-no deletion.  So it is noted up to where in the log the table of topics is complete.  A topic that the table lacks was
-deleted if its records are below; if there are some behind, it came later.
+Not all deletions are known: a replica may get a topic's records after the topic was deleted.  So it is noted up to
+where in the log the table of topics is complete.  A topic that the table lacks was deleted if its records are below; if
+there are some behind, it came later.  A master of Java's tells of no deletion, and its table may lack topics that its
+log has: under it nothing is noted.
 
 The table is a file beside ``topics.json``, which Java ignores, and travels to replicas of ours with the topics.  It
 must never hide what was not deleted, so it holds for its own log only:
@@ -101,6 +102,11 @@ class DeletedTopics:
         complete = Deleted(below, last)
         if complete != self.complete:
             self.complete, self.dirty = complete, True
+
+    def topics_unknown(self) -> None:
+        """Nobody knows of which topics of the log the table has to have."""
+        if self.complete is not None:
+            self.complete, self.dirty = None, True
 
     def replace(self, table: DeletedTable, log_begin: int) -> None:
         """The whole table is a master's from now on, but for what it has forgotten since its log begins there."""

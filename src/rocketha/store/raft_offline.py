@@ -22,6 +22,11 @@ from rocketha.store.raft_log import SEGMENT_BYTES, RaftLog
 from rocketha.wire.raft_entries import Entry, EntryKind, HardState, Members, SnapshotMeta
 
 READ_BYTES = 1 << 20
+FORCED_TERMS = 1000
+"""The entry that leaves the others out is of a term so far above the newest that the node knows: above those of the
+others, which may have gone on without it.  Who has this entry votes for none of them that comes back."""
+UNFINISHED = ".unfinished"
+"""Behind the name of a log's directory until it is whole."""
 
 
 @attrs.frozen
@@ -83,8 +88,9 @@ def force_alone(disk: Disk, place: Place, address: str, wall_ms: int) -> int:
     try:
         found = _found(log)
         members = Members(voters=frozenset({place.id}), addresses={place.id: address}, since_ms=wall_ms)
-        entry = Entry(found.last_index + 1, found.term + 1, EntryKind.MEMBERSHIP, members.encode())
-        log.save(HardState(found.term + 1, place.id, found.commit), [entry])
+        term = found.term + FORCED_TERMS
+        entry = Entry(found.last_index + 1, term, EntryKind.MEMBERSHIP, members.encode())
+        log.save(HardState(term, place.id, found.commit), [entry])
         log.sync()
         return entry.index
     finally:
@@ -94,15 +100,20 @@ def force_alone(disk: Disk, place: Place, address: str, wall_ms: int) -> int:
 def begin(disk: Disk, place: Place, peers: Mapping[str, str], meta: SnapshotMeta, data: bytes) -> None:
     """A new log that begins with a snapshot; the same on each of the group's nodes.
 
+    It is written beside and gets its name last: a node that starts on a part of it would take part in elections as one
+    that knows nothing.
+
     :param peers: id to ``host:port`` of all voters.
     :param meta: of the snapshot; its members do not count.
     :raises ConfigError: the directory has something in it.
-    :raises DiskFailure: the disk would not; what was written has to be removed.
+    :raises DiskFailure: the disk would not; the same can be done again.
     """
     if disk.exists(place.directory) and disk.list(place.directory):
         raise ConfigError(f"{place.directory} is not empty: move it away first")
+    unfinished = f"{place.directory}{UNFINISHED}"
+    disk.remove_tree(unfinished)
     members = Members(voters=frozenset(peers), addresses=peers)
-    log = RaftLog.open(disk, place.directory, place.group, place.id, members, SEGMENT_BYTES)
+    log = RaftLog.open(disk, unfinished, place.group, place.id, members, SEGMENT_BYTES)
     try:
         log.save(HardState(meta.term, "", 0), ())
         whole = SnapshotMeta(meta.index, meta.term, members)
@@ -110,6 +121,9 @@ def begin(disk: Disk, place: Place, peers: Mapping[str, str], meta: SnapshotMeta
         log.install_snapshot(whole)
     finally:
         log.close()
+    disk.remove_tree(place.directory)
+    disk.rename(unfinished, place.directory)
+    disk.sync_dir(place.directory.rpartition("/")[0] or "/")
 
 
 def _open(disk: Disk, place: Place) -> RaftLog:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from typing import Any
+from unittest import mock
 
 from twisted.internet import defer
 
@@ -151,6 +152,40 @@ class ForcedTests(DisasterCase):
         self.stop(master)
         self.assertEqual(self.acknowledged(self.master(), 20), 20)
 
+    def test_one_that_was_left_out_comes_back(self) -> None:
+        """On its old data, in which others had gone on: it leads nobody, also while the survivor is away."""
+        self.start_group()
+        self.settle()
+        survivor = self.leads()
+        new, old = (host for host in self.controllers if host is not survivor)
+        survivor.kill()
+        for _ in range(2):  # terms that the survivor does not know
+            first = self.leads()
+            first.kill()
+            first.start()
+            self.leads()
+        self.settle_on(new, old)
+        self.lose_disk(new)
+        old.kill()
+        offline.force(survivor.disk, self.config(survivor), 1000)
+        survivor.start()
+        new.extra = "raftJoinExisting=true"  # type: ignore[attr-defined]
+        new.start()
+        self.change(survivor, add=self.member(new))
+        self.settle()
+        old.start()
+        self.run_for(10.0)
+        self.assertIs(self.leads(), survivor)
+        survivor.kill()
+        self.run_for(30.0)
+        self.assertIsNone(self.leader())
+        survivor.start()
+        self.assertIn(self.leads(), (survivor, new))
+
+    def settle_on(self, *hosts: Host) -> None:
+        """These have the same log."""
+        self.until("they have all", lambda: len({host.process.service.raft.node.last_index for host in hosts}) == 1)  # type: ignore[union-attr]
+
     def test_there_must_be_a_log(self) -> None:
         with self.assertRaisesRegex(ConfigError, "holds no log of a controller"):
             offline.survey(SimulatedDisk(self.controllers[0].random), self.config(self.controllers[0]))
@@ -248,6 +283,27 @@ class SavedTests(DisasterCase):
         self.until("all have all", lambda: self.level(*self.brokers))
         self.same_logs(*self.brokers)
 
+    def test_ids_that_were_given_since_are_not_given_again(self) -> None:
+        """A broker that joined after the copy keeps its id to itself, and is taken with it if that is wanted."""
+        first = self.start_group()
+        saved = self.saved()
+        late = self.add_broker()
+        self.whole()
+        number = self.number(late)
+        late.kill()
+        self.controller_keys = f"{self.controller_keys}\nadoptUnknownBrokers=true"
+        self.restore(saved, exact=False)
+        self.until("both are heard", lambda: self.heard() == 2)
+        self.elect(self.number(first))
+        other = self.add_broker()
+        self.whole()
+        self.assertGreater(self.number(other), number)
+        late.start()
+        self.until("it is a member", lambda: number in self.members())
+        self.assertEqual(self.number(late), number)
+        self.assertEqual(len(self.members()), 4)
+        self.assertEqual(len(set(self.group().addresses.values())), 4)
+
     def test_old_as_if_it_were_exact(self) -> None:
         """The controllers say that they are behind; restored once more, as what it is, they are not."""
         first = self.start_group()
@@ -283,12 +339,23 @@ class SavedTests(DisasterCase):
         logs.append(controller_state.ReplicaLog(4, "d:1", 5, 800, leads=True))
         self.assertEqual(controller_state.newest(logs).broker_id, 4)
         self.assertEqual(controller_state.may_have_more(logs, 1), [2, 3, 4])
-        self.assertEqual(controller_state.may_have_more(logs, 2), [])
+        self.assertEqual(controller_state.may_have_more(logs, 4), [])
         logs.append(controller_state.ReplicaLog(5, "e:1", problem="it is down"))
-        self.assertEqual(controller_state.may_have_more(logs, 2), [5])
+        self.assertEqual(controller_state.may_have_more(logs, 4), [5])
         self.assertEqual(controller_state.may_have_more(logs, 5), [1, 2, 3, 4])
         with self.assertRaisesRegex(RockethaError, "broker 5 at e:1: it is down"):
             controller_state.newest(logs)
+
+    def test_a_master_that_goes_on_has_the_newest_log(self) -> None:
+        """It was asked before its replica, and both have got messages since: the replica only seems to have more."""
+        logs = [
+            controller_state.ReplicaLog(1, "a:1", 5, 800, leads=True),
+            controller_state.ReplicaLog(2, "b:1", 5, 900),
+            controller_state.ReplicaLog(3, "c:1", 4, 950, leads=True),
+        ]
+        self.assertEqual(controller_state.newest(logs).broker_id, 1)
+        self.assertEqual(controller_state.may_have_more(logs, 1), [])
+        self.assertEqual(controller_state.may_have_more(logs, 2), [1])
 
     def test_a_damaged_file_is_refused(self) -> None:
         self.start_group()
@@ -306,6 +373,37 @@ class SavedTests(DisasterCase):
                 offline.load(disk, BACKUP)
             file.write(at, [data[at : at + 1]])
             file.close()
+
+    def test_a_crash_while_it_is_restored(self) -> None:
+        """At each step: there is the whole log or none, so that no controller starts as one that knows nothing."""
+        self.start_group()
+        saved, config = self.saved(), self.config(self.controllers[0])
+        directory, whole = offline.place_of(config).directory, 0
+        for step in range(1, 1000):
+            disk, steps = memory_disk(step), 0
+
+            def cut(path: str, operation: str, opens: bool = False, at: int = step) -> None:
+                nonlocal steps
+                steps += 1
+                if steps == at:
+                    raise DiskFailure(path, operation, 5, "power is lost")
+
+            with mock.patch.object(disk, "step", cut):
+                try:
+                    offline.restore(disk, config, saved, exact=True)
+                except DiskFailure:
+                    pass
+            disk.crash()
+            if disk.exists(directory) and disk.list(directory):
+                found = offline.survey(disk, config)
+                self.assertEqual(found.log.snapshot.index, saved.index, step)
+                whole += 1
+            else:
+                offline.restore(disk, config, saved, exact=True)
+            if steps < step:
+                break
+        self.assertGreater(step, 20)
+        self.assertGreater(whole, 0)
 
     def test_a_directory_that_is_in_use_is_refused(self) -> None:
         self.start_group()

@@ -7,14 +7,16 @@ import random
 from typing import Any
 from unittest import mock
 
+from twisted.internet import defer
 from twisted.logger import capturedLogs
 
 from rocketha.broker import progress_requests
 from rocketha.broker.metadata_waits import STRANGER_MS
 from rocketha.broker.state import BrokerRules
 from rocketha.broker.topics import TopicConfig
+from rocketha.errors import DiskFailure
 from rocketha.services.replication.metadata_master import AWAIT_METADATA, version_text
-from rocketha.store.deleted_topics import LastRecord
+from rocketha.store.deleted_topics import Deleted, LastRecord
 from rocketha.wire import json_dialect
 from rocketha.wire.remoting import Answer, Command
 from tests.broker.support import topic_fields
@@ -142,6 +144,24 @@ class OurMasterTests(FilledPairCase):
         self.slave.store.deleted_topics.lower(100, LastRecord(0, 0))
         self.world.run(1.5)
         self.assertEqual(self.slave.store.deleted_topics.table, table)
+
+    def test_how_far_the_topics_are_complete(self) -> None:
+        """It is said once the table is on the disk: after a crash between the two, a topic that only the lost table has
+        would be taken for deleted."""
+        self.world.run(0.1)
+        deleted, save = self.slave.store.deleted_topics, self.slave.save
+        deleted.topics_complete(0, LastRecord(0, 0))
+        before, end = deleted.complete, self.slave.store.max_physical_offset
+        self.slave.save = lambda which: (  # type: ignore[method-assign]
+            defer.succeed(DiskFailure(which, "write", 28, "no space left")) if which == "topics" else save(which)
+        )
+        self.ask(self.master, UPDATE_TOPIC, topic_fields("New"))
+        self.world.run(2)
+        self.assertIn("New", self.slave.state.topics)
+        self.assertEqual(deleted.complete, before)
+        self.slave.save = save  # type: ignore[method-assign]
+        self.world.run(3)
+        self.assertEqual((deleted.complete, deleted.dirty), (Deleted(end, LastRecord(0, 0)), False))
 
     def test_deleted_and_made_again_before_the_slave_looked(self) -> None:
         """Regression F4: its old offsets go all the same."""
@@ -451,6 +471,26 @@ class JavaMasterTests(TablesCase):
         self.assertEqual(self.slave.state.groups.table, self.master.state.groups.table)
         self.assertEqual(self.slave.state.offsets.committed, {"T@G": {0: 9, 1: 17}, "%RETRY%G@G": {0: 2}})
         self.assertEqual(self.slave.delays.offsets, {2: 5})
+
+    def test_its_table_may_lack_topics_of_the_log(self) -> None:
+        """It became the master before it had taken the topic from the former one, and makes none of the log again."""
+        right = self.master.table[ALL_TOPICS]
+
+        def as_java(command: Command) -> Answer:
+            body = json_dialect.loads(right(None, command, 0).body)
+            del body["deletedTopics"], body["logBegin"]
+            return Answer(body=json_dialect.dumps(body))
+
+        self.master.answer_with[ALL_TOPICS] = as_java
+        self.slave.store.put("New", 0, self.slave.wall_ms() + 600_000)
+        self.slave.store.deleted_topics.topics_complete(0, LastRecord(0, 0))
+        self.world.run(12)
+        self.assertEqual(self.slave.state.topics.table, self.master.state.topics.table)
+        self.assertIsNone(self.slave.store.deleted_topics.complete)
+        self.assertFalse(self.slave.store.deleted_topics.dirty)
+        self.slave.state.is_slave = False
+        self.slave.watch.own(4, frozenset({2}))
+        self.assertIn("New", self.slave.state.topics)
 
     def test_one_failure_keeps_nothing_else(self) -> None:
         """S1.21: it is logged, and the task goes on."""

@@ -128,7 +128,8 @@ class _Taken:
 class Following:
     """Takes the tables of one master.
 
-    :cvar complete: whether the table of topics names all that are in the log: a master sees to that before it serves.
+    :cvar complete: whether the table of topics names all that are in the log: a master of ours sees to that before it
+        serves.
     :ivar rounds: times that all tables were asked for.
     :ivar fresh_s: when all of them were last known to be the master's, in the clock's seconds; None before the first
         time.
@@ -342,15 +343,26 @@ class Following:
                 state.stats.forget_topic(name)
                 state.store.delete_topic(name, asked_end)
             state.topics.replace(diff.table, state.topics.data_version if behind else pages.version)
-        if self.complete and not behind and (changed or self._context.store.deleted_topics.complete is None):
-            self._context.store.topics_complete(asked_end)
         if pages.deleted is not None and not behind:
             self._context.store.replace_deleted(*pages.deleted)
         if diff.changed or diff.removed:
             self._context.topics_changed((*diff.changed, *diff.removed))
         yield from self._save("deleted")
         yield from self._save("topics")  # nothing to do where it is the file's; after a failure it is not
+        if self.complete and not behind:
+            yield from self._note_complete(pages, asked_end, changed)
         self._taken.topics, self._taken.lowered = pages.version, lowered
+
+    def _note_complete(self, pages: Pages[Any], asked_end: int, changed: bool) -> Steps:
+        """Up to where the table names all topics of the log.  The table is on the disk: with a note that is newer than
+        it, a topic that only the lost table had would be taken for deleted."""
+        self._still_follows()
+        store = self._context.store
+        if pages.deleted is None:  # a new master of Java's makes no topic again: its table may lack some
+            store.deleted_topics.topics_unknown()
+        elif changed or self._taken.topics != pages.version or store.deleted_topics.complete is None:
+            store.topics_complete(asked_end)
+        yield from self._save("deleted")
 
     def _none_made_again(self, removed: Iterable[str], asked_end: int) -> None:
         """A topic that is not in the table, and of which messages came since that was asked for, may be there again:
