@@ -6,7 +6,7 @@ import gzip
 from typing import Any
 
 from twisted.internet import reactor
-from twisted.internet.address import IPv4Address
+from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransportWithDisconnection
@@ -143,6 +143,9 @@ class StatusTests(SynchronousTestCase):
                 self.assertEqual(status, wanted, (name, path))
             self.assertEqual(self.ask(f"GET /metrics HTTP/1.1\r\nHost: {name}\r\n\r\n".encode("latin-1"))[0], 200)
         self.assertEqual(self.ask(b"GET / HTTP/1.0\r\n\r\n")[0], 200)
+        self.host = IPv6Address("TCP", "::ffff:127.0.0.1", 8088)  # IPv4 to a port on [::]
+        self.assertEqual(self.ask(b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n")[0], 421)
+        self.assertEqual(self.ask(b"GET / HTTP/1.1\r\nHost: 127.0.0.1:8088\r\n\r\n")[0], 200)
         self.host = IPv4Address("TCP", "10.0.0.1", 8088)
         self.assertEqual(self.ask(b"GET / HTTP/1.1\r\nHost: broker-1.example\r\n\r\n")[0], 200)
 

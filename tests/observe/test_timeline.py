@@ -12,8 +12,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.observe import events, logging
 from rocketha.observe.metrics import Registry
-from rocketha.observe.overview import ROWS_MAX, Overview, Process, Topic, merged, together
-from rocketha.observe.page import FRESH_S, Feed
+from rocketha.observe.overview import ROWS_MAX, Overview, Process, Rows, Topic, merged, together
+from rocketha.observe.page import FRESH_S, SHARE, Feed
 from rocketha.observe.timeline import MOMENTS_MAX, Moment, Timeline
 
 _SAMPLES: dict[str, Any] = {
@@ -75,6 +75,10 @@ class EventTests(SynchronousTestCase):
         self.assertEqual(hidden, {"request.refused", "connection.ended", "row.ignored", "operator.asked"})
         asked = events.ConfigChanged("10.1.2.3:4", "key", "1", "2")
         self.assertEqual(asked.words(), "key was changed from 1 to 2")
+        for kind in kinds():
+            if kind.shown:
+                of_peers = {field.name for field in attrs.fields(kind)} & {"peer", "who", "client_id"}
+                self.assertFalse([each for each in of_peers if f"{{{each}}}" in (kind.public or kind.message)], kind)
 
     def test_the_level_of_the_log_hides_nothing(self) -> None:
         """With --log-level error the timeline and the counts are whole."""
@@ -114,7 +118,7 @@ class TimelineTests(SynchronousTestCase):
         metrics, timeline = Registry(), Timeline(lambda: 5.0)
         timeline.install(metrics)
         timeline.happened(events.DiskRestored())
-        self.assertIn('rocketha_events_total{event="disk.restored"} 1\n', metrics.exposition())
+        self.assertIn('rocketha_events_total{event="disk.restored"} 1.0\n', metrics.exposition())
 
 
 class FeedTests(SynchronousTestCase):
@@ -153,6 +157,39 @@ class FeedTests(SynchronousTestCase):
         self.now_s += FRESH_S
         self.feed.document()
         self.assertEqual(self.asked, 2)
+
+    def test_a_document_that_takes_long(self) -> None:
+        """It is made less often: whoever looks at the page takes a twentieth of the process's time."""
+        took_s = 0.1
+
+        def shows() -> Overview:
+            self.now_s += took_s
+            return self.shows()
+
+        feed = Feed(shows, (lambda: None, lambda: None), Timeline(lambda: 3.0), lambda: 3.0, lambda: self.now_s)
+        feed.document()
+        self.now_s += took_s / SHARE - 2 * took_s
+        feed.document()
+        self.assertEqual(self.asked, 1)
+        self.now_s += 1.001 * took_s
+        feed.document()
+        self.assertEqual(self.asked, 2)
+
+    def test_rows_are_made_when_shown(self) -> None:
+        """Of a great many topics those that are shown; also where two services know of them, and not quite the same."""
+        made = []
+
+        def topic(name: str) -> Topic:
+            made.append(name)
+            return Topic(name, 1, ["b"])
+
+        many = [f"t{number:05}" for number in range(20_000)]
+        first, second = Rows.of(many, topic), Rows.of(["a", *many], topic)
+        self.overview = merged("x", Overview(topics=first), Overview(topics=[Topic("t00001", 9, [])]))
+        self.assertEqual(json.loads(self.feed.document())["topics"]["more"], 20_000 - ROWS_MAX)
+        self.assertEqual(made, many[:ROWS_MAX])
+        both = merged("x", Overview(topics=first), Overview(topics=second)).topics
+        self.assertEqual((len(both), both[0].name, both[20_000].name), (20_001, "t00000", "a"))
 
     def test_bounded(self) -> None:
         """A table has so many rows, and says how many more there are."""

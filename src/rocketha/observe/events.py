@@ -881,6 +881,7 @@ class LogLevelChanged(Event):
     name: ClassVar[str] = "log.level_changed"
     level: ClassVar[str] = "warn"
     message: ClassVar[str] = "{peer} changed the level of the log from {before} to {now}"
+    public: ClassVar[str] = "the level of the log was changed from {before} to {now}"
 
     before: str
     now: str

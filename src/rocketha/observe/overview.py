@@ -7,8 +7,8 @@ controllers and nameservers: whoever reaches the port reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar, overload
 
 import attrs
 
@@ -16,6 +16,46 @@ from rocketha.observe.timeline import Moment
 
 ROWS_MAX = 500
 """Of a table; how many more there are is said."""
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+class Rows(Sequence[T], Generic[T]):
+    """A table whose rows are made when they are asked for: of 20,000 topics a page has the first :data:`ROWS_MAX`.
+
+    :param makes: what a row is about, by which it is the same as another service's -> makes it of that; in the order
+        of the table.
+    """
+
+    def __init__(self, makes: Mapping[Any, Callable[[Any], T]]) -> None:
+        self.makes = makes
+        self._keys = list(makes)
+
+    @classmethod
+    def of(cls, keys: Iterable[K], make: Callable[[K], T]) -> Rows[T]:
+        """Of rows that are all made alike."""
+        return cls(dict.fromkeys(keys, make))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @overload
+    def __getitem__(self, which: int) -> T: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> list[T]: ...
+
+    def __getitem__(self, which: int | slice) -> T | list[T]:
+        if isinstance(which, slice):
+            return [self.makes[key](key) for key in self._keys[which]]
+        key = self._keys[which]
+        return self.makes[key](key)
 
 
 @attrs.frozen
@@ -142,18 +182,31 @@ _KEYS: Mapping[str, Callable[[Any], object]] = {
 def merged(title: str, *overviews: Overview) -> Overview:
     """What one process knows that is several services: of what two of them know, the word of the first."""
 
-    def all_of(name: str) -> list[object]:
-        rows = [row for each in overviews for row in getattr(each, name)]
+    def all_of(name: str) -> Sequence[object]:
+        several: list[Sequence[object]] = [rows for each in overviews if (rows := getattr(each, name))]
         key = _KEYS.get(name)
+        if len(several) == 1:
+            return several[0]
         if key is None:
-            return rows
-        found: dict[object, object] = {}
-        for row in rows:
-            found.setdefault(key(row), row)
-        return list(found.values())
+            return [row for rows in several for row in rows]
+        found: dict[object, Callable[[object], object]] = {}
+        for rows in several:
+            for known, make in _makes(rows, key).items():
+                found.setdefault(known, make)
+        return Rows(found)
 
     rows = {name: all_of(name) for name in (*_TABLES, "moments", "notes")}
     return Overview(title, **rows)  # type: ignore[arg-type]
+
+
+def _makes(rows: Sequence[object], key: Callable[[object], object]) -> Mapping[object, Callable[[object], object]]:
+    """What :class:`Rows` are made of, also of rows that are there."""
+    if isinstance(rows, Rows):
+        return rows.makes
+    there: dict[object, object] = {}
+    for row in rows:
+        there.setdefault(key(row), row)
+    return dict.fromkeys(there, there.__getitem__)
 
 
 def together(*shows: Shows) -> Shows:

@@ -152,6 +152,8 @@ def _name_in(host: bytes) -> str:
 
 def _is_loopback(host: str) -> bool:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
         return host == "localhost"
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None  # by a port on [::]
+    return (mapped or address).is_loopback

@@ -224,8 +224,8 @@ class RocketMQ:
             return {"broker-1": process.pid}
         found = {}
         for line in _lines(self._data() / "log" / "cluster"):
-            if "pid" in line and line.get("name") in (*self.brokers, *self.controllers):
-                found[str(line["name"])] = int(line["pid"])
+            if line.get("event") == "process.started":
+                found[str(line["process"])] = int(line["pid"])
         return found
 
     def kill(self, name: str = "broker-1") -> None:

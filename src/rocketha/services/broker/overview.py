@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from rocketha.broker.names import is_for_clients, is_system_group
 from rocketha.broker.offsets import SEPARATOR
 from rocketha.broker.role import Role
-from rocketha.observe.overview import ROWS_MAX, Consumption, Group, Overview, Process, Replica, Topic
+from rocketha.observe.overview import Consumption, Group, Overview, Process, Replica, Rows, Topic
 from rocketha.observe.refusals import Refusals, refused_by
 from rocketha.replication.epochs import NO_EPOCH
 from rocketha.services.broker.running import RunningBroker
@@ -34,8 +34,8 @@ def overview(broker: RunningBroker | None, refusals: Refusals) -> Overview:
         f"broker {identity.cluster_name}/{identity.broker_name} at {identity.address}",
         list(_processes(broker)),
         [_group(broker)],
-        [] if busy else list(_topics(broker)),
-        [] if busy else list(_consumers(broker)),
+        [] if busy else _topics(broker),
+        [] if busy else _consumers(broker),
         refused_by(refusals),
         notes=notes,
     )
@@ -78,26 +78,25 @@ def _group(broker: RunningBroker) -> Group:
     return Group(identity.cluster_name, identity.broker_name, source, replicas, epoch, replication.set_epoch or None)
 
 
-def _topics(broker: RunningBroker) -> Iterator[Topic]:
-    queues, identity = broker.store.queues.queues, broker.state.identity
+def _topics(broker: RunningBroker) -> Rows[Topic]:
+    queues, identity, table = broker.store.queues.queues, broker.state.identity, broker.state.topics.table
     own = identity.cluster_name, identity.broker_name
-    for name in sorted(broker.state.topics.table):
-        if not is_for_clients(name) or name in own:
-            continue
-        config = broker.state.topics.table[name]
+
+    def row(name: str) -> Topic:
         messages = sum(queue.next_offset - queue.min_offset for queue in queues.get(name, {}).values())
-        yield Topic(name, config.write_queue_nums, [identity.broker_name], messages)
+        return Topic(name, table[name].write_queue_nums, [identity.broker_name], messages)
+
+    return Rows.of((name for name in sorted(table) if is_for_clients(name) and name not in own), row)
 
 
-def _consumers(broker: RunningBroker) -> Iterator[Consumption]:
+def _consumers(broker: RunningBroker) -> Rows[Consumption]:
     queues, clients, offsets = broker.store.queues.queues, broker.state.clients, broker.state.offsets
-    shown = 0
-    for key in sorted(offsets.committed):
+
+    def row(key: str) -> Consumption:
         topic, _, group = key.rpartition(SEPARATOR)
-        if is_system_group(group) or shown >= 2 * ROWS_MAX:
-            continue
-        shown += 1
         stored, committed = queues.get(topic, {}), offsets.committed[key]
         lag = sum(max(0, stored[each].next_offset - committed[each]) for each in committed if each in stored)
         here = clients.consumers.get(group)
-        yield Consumption(group, topic, lag, 0 if here is None else len(here.members))
+        return Consumption(group, topic, lag, 0 if here is None else len(here.members))
+
+    return Rows.of((key for key in sorted(offsets.committed) if not is_system_group(key.rpartition(SEPARATOR)[2])), row)

@@ -81,6 +81,7 @@ class Elections:
         # Elections of this term whose winner surely heard nothing: group -> log index; of these, whose port refused.
         self._quiet: dict[GroupKey, int] = {}
         self._refused: set[GroupKey] = set()
+        self._vain: dict[GroupKey, str] = {}  # why there was none: tried again each second, and said once
         self.count = self.replayed = 0
         self.elected: Callable[[GroupKey], None] = lambda group: None
 
@@ -108,8 +109,10 @@ class Elections:
 
         def ended(result: Any) -> None:
             if isinstance(result, Failure) or result.code:
-                why = result.getErrorMessage() if isinstance(result, Failure) else result.remark
-                emit(self._log, GroupNotElected(f"{cluster}/{name}", str(why)))
+                why = str(result.getErrorMessage() if isinstance(result, Failure) else result.remark)
+                if self._vain.get(key) != why:
+                    self._vain[key] = why
+                    emit(self._log, GroupNotElected(f"{cluster}/{name}", why))
             if self._leading:
                 self.watch.election_ended(cluster, name)
 
@@ -122,6 +125,8 @@ class Elections:
         key = outcome.group
         if key is None:
             return
+        if outcome.notices:
+            self._vain.pop(key, None)
         if outcome.notices and entry.index > self.replayed:
             self.count += 1
             self.elected(key)
@@ -184,6 +189,7 @@ class Elections:
         self._to_tell.clear()
         self._quiet.clear()
         self._refused.clear()
+        self._vain.clear()
 
     # -- who knows ------------------------------------------------------------------------------------------------
 
