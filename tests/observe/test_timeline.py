@@ -114,7 +114,7 @@ class TimelineTests(SynchronousTestCase):
         metrics, timeline = Registry(), Timeline(lambda: 5.0)
         timeline.install(metrics)
         timeline.happened(events.DiskRestored())
-        self.assertIn('rocketha_events_total{event="disk.restored"} 1\n', metrics.exposition())
+        self.assertIn('rocketha_events_total{event="disk.restored"} 1.0\n', metrics.exposition())
 
 
 class FeedTests(SynchronousTestCase):
