@@ -82,6 +82,13 @@ class MetricsTests(SynchronousTestCase):
         ):
             self.assertTrue(registry.page(accept)[1].startswith(begin), (accept, registry.page(accept)[1]))
 
+    def test_a_constant_label_with_the_name_of_an_own_one(self) -> None:
+        """The own one wins: else all series would be one."""
+        registry = Registry({"topic": "constant", "zone": "z"})
+        registry.ask_series("level", "h", ["topic"], lambda: [(["A"], 1), (["B"], 2)])
+        self.assertEqual(registry.get_sample_value("level", {"topic": "A", "zone": "z"}), 1)
+        self.assertEqual(registry.get_sample_value("level", {"topic": "B", "zone": "z"}), 2)
+
     def test_pieces(self) -> None:
         """Together they are what prometheus_client writes in one go; none is much longer than it may be."""
         registry = Registry()

@@ -75,7 +75,7 @@ class Shape:
     """What the series of one metric have in common.
 
     :ivar kind: counter, gauge or histogram.
-    :ivar constant: labels that every series has, with their values.
+    :ivar constant: labels that every series has, with their values; its own of the same name wins, as in Java.
     :ivar help_text: what it is, for people.
     """
 
@@ -89,7 +89,7 @@ class Shape:
         self.kind = kind
         self.name = name
         self.labels = tuple(labels)
-        self.constant = constant
+        self.constant = {name: value for name, value in constant.items() if name not in self.labels}
         self.help_text = help_text
 
     def metric(self, series: Iterable[tuple[Sequence[str], Value]]) -> Metric:
