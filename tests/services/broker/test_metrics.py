@@ -309,6 +309,7 @@ class KeysTests(BrokerCase):
             "metricsLabel=a-b:c",
             "metricsOtlpEndpoint=10.0.0.1:4317",
             "metricsOtlpEndpoint=ftp://x/",
+            "metricsOtlpEndpoint=https://user:password@10.0.0.1:4318/v1/metrics",
             "metricsPromExporterPort=0",
         ):
             self.assertRaises(ConfigError, self.load, text)
