@@ -60,8 +60,8 @@ class EndpointTests(SynchronousTestCase):
         emit(make_logger(), NameserverStopped())
         self.successResultOf(status.stopService())
         emit(make_logger(), NameserverStopped())
-        self.assertIn('rocketha_events_total{event="namesrv.stopped"} 1\n', metrics.exposition())
-        self.assertIn('rocketha_events_total{event="status.started"} 1\n', metrics.exposition())
+        self.assertIn('rocketha_events_total{event="namesrv.stopped"} 1.0\n', metrics.exposition())
+        self.assertIn('rocketha_events_total{event="status.started"} 1.0\n', metrics.exposition())
 
     def test_only_with_the_port(self) -> None:
         """A process that opens none imports neither Klein nor what that needs."""
