@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import NamedTuple, Protocol
 
 from rocketha.errors import InvariantBroken
@@ -45,6 +45,9 @@ REQUEST_BOUNDS_MS = (1, 3, 5, 7, 10, 100, 1000, 2000, 3000)
 
 KEYS_MAX = 2000
 """Codes of requests and answers whose times are counted; there are a few hundred."""
+
+NAMELESS = -1
+"""Stands for every code that has no name: peers may send any."""
 
 WRITES_MAX = 65_536
 """Writes of which it is remembered when they were made, until replicas have them; of more the oldest are forgotten."""
@@ -154,21 +157,37 @@ class RequestTimes:
 
     :param bounds: of the buckets.
     :param second: what a second is in their unit, of which only whole ones count.
+    :param named: codes of requests, and of answers, that have names; None: all have.
     :ivar table: by what they have in common.
     """
 
-    def __init__(self, bounds: Sequence[float] = REQUEST_BOUNDS_MS, second: int = 1000) -> None:
-        self._bounds, self._second = bounds, second
+    def __init__(
+        self,
+        bounds: Sequence[float] = REQUEST_BOUNDS_MS,
+        second: int = 1000,
+        named: tuple[Container[int], Container[int]] | None = None,
+    ) -> None:
+        self._bounds, self._second, self._named = bounds, second, named
         self.table: dict[RequestKey, Histogram] = {}
 
     def observe(self, key: RequestKey, took_s: float, times: int = 1) -> None:
         """So many took so long."""
-        histogram = self.table.get(key)
-        if histogram is None:
+        histogram = self.table.get(key) or self._first(key)
+        if histogram is not None:
+            histogram.observe(int(took_s * self._second), times)
+
+    def _first(self, key: RequestKey) -> Histogram | None:
+        if self._named is not None:
+            requests, answers = self._named
+            key = key._replace(
+                request=key.request if key.request in requests else NAMELESS,
+                answer=key.answer if key.answer in answers else NAMELESS,
+            )
+        if key not in self.table:
             if len(self.table) >= KEYS_MAX:
-                return
-            histogram = self.table[key] = Histogram(self._bounds)
-        histogram.observe(int(took_s * self._second), times)
+                return None
+            self.table[key] = Histogram(self._bounds)
+        return self.table[key]
 
 
 SEND_KEY = RequestKey(310, 0)

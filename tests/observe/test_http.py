@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from twisted.web.client import Agent, readBody
 
 from rocketha.observe.http import CONNECTIONS_MAX, FIRST_REQUEST_S, TIMEOUT_S, StatusFactory
-from rocketha.observe.metrics import Registry
+from rocketha.observe.metrics import PIECE_SAMPLES, SERIES_MAX, Registry
 from rocketha.observe.refusals import Refusals
 
 ADDRESS = IPv4Address("TCP", "127.0.0.1", 5)
@@ -81,6 +81,50 @@ class StatusTests(SynchronousTestCase):
         self.assertEqual(gzip.decompress(body), self.registry.exposition().encode())
         status, head, body = self.get("/healthz")
         self.assertNotIn(b"content-encoding", head)
+
+    def large(self) -> bytes:
+        """The text of a registry that is too large for one turn."""
+        family = self.registry.gauges("level", "h", ["topic"])
+        for number in range(4 * PIECE_SAMPLES // 2):
+            family.labelled(f"T{number}")
+        self.registry.ask_series("other", "h", ["topic"], lambda: [((str(n),), n) for n in range(SERIES_MAX)])
+        return self.registry.exposition().encode()
+
+    def test_a_large_page(self) -> None:
+        """It comes in pieces, and others are served between them; compressed it is the same."""
+        text = self.large()
+        for encoding in (b"", b"Accept-Encoding: gzip\r\n"):
+            protocol, transport = self.connect()
+            protocol.dataReceived(b"GET /metrics HTTP/1.0\r\n" + encoding + b"\r\n")
+            self.assertNotIn(b'other{topic="999"}', transport.value())
+            self.assertTrue(transport.connected)
+            self.assertEqual(self.get("/healthz")[0], 200)
+            for _ in range(8):
+                self.clock.advance(0)
+            self.assertFalse(transport.connected)
+            body = transport.value().partition(b"\r\n\r\n")[2]
+            self.assertEqual(gzip.decompress(body) if encoding else body, text)
+
+    def test_a_large_page_that_nobody_waits_for(self) -> None:
+        """Whoever leaves ends it."""
+        self.large()
+        protocol, transport = self.connect()
+        protocol.dataReceived(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        transport.loseConnection()
+        self.clock.advance(0)
+        self.assertEqual([call for call in self.clock.getDelayedCalls() if call.time <= self.clock.seconds()], [])
+
+    def test_a_large_page_that_fails(self) -> None:
+        """What came of it is not taken for the whole."""
+        self.large()
+        self.registry.ask("zero", "h", lambda: 1 // 0)
+        protocol, transport = self.connect()
+        protocol.dataReceived(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        with self.assertRaises(ZeroDivisionError):
+            for _ in range(8):
+                self.clock.advance(0)
+        self.assertFalse(transport.connected)
+        self.assertNotIn(b"\r\n0\r\n\r\n", transport.value())
 
     def test_health_and_readiness_are_told_apart(self) -> None:
         """A broker that recovers is healthy and not ready; the reason is in the body."""

@@ -6,12 +6,13 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import generate_latest
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import InvariantBroken
-from rocketha.observe.metrics import OTHER, SERIES_MAX, Histogram, Registry
+from rocketha.observe.metrics import OTHER, PIECE_SAMPLES, SERIES_MAX, Histogram, Registry
 
 # One sample line of the format; label values hold no raw quote, backslash or newline.
 LABEL = r'[a-z_]+="([^"\\\n]|\\["\\n])*"'
@@ -54,8 +55,9 @@ class MetricsTests(SynchronousTestCase):
         registry.gauges("level", "h", ["topic"]).labelled(label).value = value
         registry.counters("sent_total", "h", ["topic"]).labelled(label).value = 3
         registry.histogram("wait_seconds", "h", (0.5, 1.0)).observe(0.7)
-        text, _ = registry.page("")
-        open_metrics, content_type = registry.page("application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+        text = b"".join(registry.page("")[0])
+        pieces, content_type = registry.page("application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+        open_metrics = b"".join(pieces)
         self.assertTrue(content_type.startswith("application/openmetrics-text; version=1.0.0"))
         for families in (
             text_string_to_metric_families(text.decode()),
@@ -79,6 +81,32 @@ class MetricsTests(SynchronousTestCase):
             ("text/plain;version=1.0.0;q=0.2", "text/plain; version=1.0.0"),
         ):
             self.assertTrue(registry.page(accept)[1].startswith(begin), (accept, registry.page(accept)[1]))
+
+    def test_a_constant_label_with_the_name_of_an_own_one(self) -> None:
+        """The own one wins: else all series would be one."""
+        registry = Registry({"topic": "constant", "zone": "z"})
+        registry.ask_series("level", "h", ["topic"], lambda: [(["A"], 1), (["B"], 2)])
+        self.assertEqual(registry.get_sample_value("level", {"topic": "A", "zone": "z"}), 1)
+        self.assertEqual(registry.get_sample_value("level", {"topic": "B", "zone": "z"}), 2)
+
+    def test_pieces(self) -> None:
+        """Together they are what prometheus_client writes in one go; none is much longer than it may be."""
+        registry = Registry()
+        registry.set_target_info({"service_name": "s"})
+        for name, count in (("a_total", 3), ("b_total", 2 * PIECE_SAMPLES), ("c_total", PIECE_SAMPLES - 3)):
+            registry.ask_series(
+                name, "# h", ["n"], lambda count=count: [((str(n),), n) for n in range(count)], "counter"
+            )
+        registry.histogram("wait_seconds", "h").observe(0.7)
+        registry.gauge("b", "The same name in OpenMetrics.")
+        pieces = list(registry.page("")[0])
+        self.assertEqual(b"".join(pieces), generate_latest(registry))
+        self.assertGreater(len(pieces), 2)
+        self.assertLess(max(piece.count(b"\n") for piece in pieces), 2 * PIECE_SAMPLES)
+        text = b"".join(registry.page("application/openmetrics-text;version=1.0.0")[0]).decode()
+        found = {each.name: len(each.samples) for each in openmetrics.text_string_to_metric_families(text)}
+        self.assertEqual(found["b_total"], 2 * PIECE_SAMPLES)
+        self.assertEqual(found["c"], PIECE_SAMPLES - 3)
 
     @given(st.text(), st.one_of(st.integers(), st.floats()))
     def test_every_line_is_well_formed(self, label: str, value: float) -> None:

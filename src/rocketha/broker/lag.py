@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterator
-from operator import attrgetter
+from operator import itemgetter
 from typing import NamedTuple
 
 from rocketha.broker.offsets import ConsumerOffsets, split_key
@@ -100,11 +100,25 @@ class Lags:
 
     def _look(self) -> list[Lag]:
         committed = self._offsets.committed
-        found = [self._behind(key, consumed) for key, consumed in itertools.islice(committed.items(), LOOKED_AT_MAX)]
-        worst = heapq.nlargest(SHOWN_MAX, found, key=attrgetter("messages"))
+        looked_at = itertools.islice(committed.items(), LOOKED_AT_MAX)
+        counted = ((self._messages(key, consumed), key) for key, consumed in looked_at)
+        worst = [self._behind(key, committed[key]) for _, key in heapq.nlargest(SHOWN_MAX, counted, itemgetter(0))]
         self.left_out = len(committed) - len(worst)
         looks = iter(range(AGES_MAX))
         return sorted(self._aged(each, looks) for each in worst)
+
+    def _messages(self, key: str, consumed: dict[int, int]) -> int:
+        """How many a group has not consumed; of all groups, so it makes nothing."""
+        queues = self._store.queues.queues.get(split_key(key)[0])
+        messages = 0
+        if queues is not None:
+            for queue_id, offset in consumed.items():
+                queue = queues.get(queue_id)
+                if queue is not None:
+                    behind = queue.next_offset - max(offset, queue.min_offset)
+                    if behind > 0:
+                        messages += behind
+        return messages
 
     def _behind(self, key: str, consumed: dict[int, int]) -> _Behind:
         topic, group = split_key(key)

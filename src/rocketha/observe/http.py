@@ -14,16 +14,18 @@ longest ago, so that nobody keeps a scraper out by holding them.
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress, IDelayedCall
 from twisted.internet.protocol import connectionDone
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 from twisted.python.failure import Failure
-from twisted.web.resource import EncodingResourceWrapper, Resource
-from twisted.web.server import GzipEncoderFactory, Request, Site
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET, GzipEncoderFactory, Request, Site
 
 from rocketha.observe.metrics import Registry
 from rocketha.observe.refusals import Ended, Refusals, Refused
@@ -72,7 +74,10 @@ class Page(Resource):
     """
 
     def __init__(
-        self, content_type: bytes, render: Callable[[Request], bytes], headers: Mapping[bytes, bytes] | None = None
+        self,
+        content_type: bytes,
+        render: Callable[[Request], bytes | int],
+        headers: Mapping[bytes, bytes] | None = None,
     ) -> None:
         super().__init__()
         self._headers = {b"content-type": content_type, b"cache-control": b"no-store", **(headers or {})}
@@ -82,7 +87,7 @@ class Page(Resource):
         """Twisted: what is left of a path, which is at most a slash."""
         return self
 
-    def render(self, request: Request) -> bytes:
+    def render(self, request: Request) -> bytes | int:
         """Twisted: a request for this page."""
         for name, value in self._headers.items():
             request.setHeader(name, value)
@@ -108,18 +113,53 @@ class _Gzip(GzipEncoderFactory):
 
     compressLevel = 1
 
-    def encoderForRequest(self, request: Request) -> Any:
-        """Twisted: asked of the root of the site, before it is known which page renders."""
-        return super().encoderForRequest(request) if request.path in (b"/metrics", b"/metrics/") else None
+
+_GZIP = _Gzip()
 
 
-def _shown(metrics: Registry) -> Callable[[Request], bytes]:
-    def render(request: Request) -> bytes:
-        page, content_type = metrics.page(request.getHeader("accept") or "")
+class MetricsPage(Page):
+    """What Prometheus reads.  A large page is made in several turns of the reactor, so that nobody waits for it.
+
+    :param clock: the reactor.
+    """
+
+    def __init__(self, metrics: Registry, clock: Any) -> None:
+        super().__init__(TEXT, self._begin)
+        self._metrics = metrics
+        self._clock = clock
+
+    def _begin(self, request: Request) -> bytes | int:
+        pieces, content_type = self._metrics.page(request.getHeader("accept") or "")
         request.setHeader(b"content-type", content_type.encode("ascii", "replace"))
-        return page
+        encoder = _GZIP.encoderForRequest(request)
+        first, second = next(pieces), next(pieces, None)
+        if second is None:
+            return first if encoder is None else encoder.encode(first) + encoder.finish()
+        rest, over = itertools.chain((first, second), pieces), request.notifyFinish()
+        over.addErrback(lambda _: None)
+        self._go_on(request, rest if encoder is None else _encoded(rest, encoder), over)
+        return NOT_DONE_YET
 
-    return render
+    def _go_on(self, request: Request, pieces: Iterator[bytes], over: Deferred[None]) -> None:
+        if over.called:  # the connection is gone
+            return
+        try:
+            piece = next(pieces, None)
+        except Exception:
+            request.loseConnection()  # so that the half is not taken for the whole
+            raise
+        if piece is None:
+            request.finish()
+            return
+        if piece:
+            request.write(piece)
+        self._clock.callLater(0, self._go_on, request, pieces, over)
+
+
+def _encoded(pieces: Iterator[bytes], encoder: Any) -> Iterator[bytes]:
+    for piece in pieces:
+        yield encoder.encode(piece)
+    yield encoder.finish()
 
 
 def _checked(check: Check, notice: str = "") -> Callable[[Request], bytes]:
@@ -209,12 +249,14 @@ class StatusFactory(WrappingFactory):
     ) -> None:
         from rocketha.observe.status_app import Plain, StatusApp  # Klein: a process without this port does without it
 
+        if clock is None:
+            from twisted.internet import reactor as clock
         plain = Plain(
-            metrics=Page(TEXT, _shown(metrics)),
+            metrics=MetricsPage(metrics, clock),
             healthz=Page(TEXT, _checked(healthy)),
             readyz=Page(TEXT, _checked(ready, notice)),
         )
-        root = EncodingResourceWrapper(StatusApp(plain, document).resource(), [_Gzip()])
+        root = StatusApp(plain, document).resource()
         # Not logged: a scraper asks every few seconds.
         site = Site(root, requestFactory=StatusRequest, timeout=TIMEOUT_S, reactor=clock)
         site.displayTracebacks = False

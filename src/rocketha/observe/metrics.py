@@ -15,13 +15,20 @@ Formats: https://prometheus.io/docs/instrumenting/exposition_formats/.
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
-from typing import Generic, TypeVar
+from operator import itemgetter
+from typing import Any, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.exposition import choose_encoder, generate_latest
 from prometheus_client.utils import floatToGoString
 
@@ -33,10 +40,14 @@ __all__ = ["OTHER", "SERIES_MAX", "Asked", "Counter", "Family", "Gauge", "Histog
 SERIES_MAX = 1000
 """Series of one family; what comes after shares the series ``(other)``."""
 
+PIECE_SAMPLES = 500
+"""Lines in one piece of a page; each costs about 15 us."""
+
 OTHER = "(other)"
 COUNTED = "_total"
 """How the name of a counter ends."""
 
+_EOF = b"# EOF\n"
 _METRIC_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
@@ -64,7 +75,7 @@ class Shape:
     """What the series of one metric have in common.
 
     :ivar kind: counter, gauge or histogram.
-    :ivar constant: labels that every series has, with their values.
+    :ivar constant: labels that every series has, with their values; its own of the same name wins, as in Java.
     :ivar help_text: what it is, for people.
     """
 
@@ -78,7 +89,7 @@ class Shape:
         self.kind = kind
         self.name = name
         self.labels = tuple(labels)
-        self.constant = constant
+        self.constant = {name: value for name, value in constant.items() if name not in self.labels}
         self.help_text = help_text
 
     def metric(self, series: Iterable[tuple[Sequence[str], Value]]) -> Metric:
@@ -166,6 +177,17 @@ class Asked:
         return [self._shape.metric(each for _, each in zip(range(SERIES_MAX), self._ask(), strict=False))]
 
 
+class _Sole:
+    """A registry of one metric, for an encoder."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def collect(self) -> Iterable[Metric]:
+        """prometheus_client: this one."""
+        return (self._metric,)
+
+
 class Registry(CollectorRegistry):
     """The metrics of one service.  Other collectors of prometheus_client may be registered, too.
 
@@ -176,6 +198,7 @@ class Registry(CollectorRegistry):
     def __init__(self, constant: Mapping[str, str] | None = None) -> None:
         super().__init__()
         self._constant = dict(constant or {})
+        self._collectors: list[tuple[str, Any]] = []  # with what is described first, in that order
         self.shapes: dict[str, Shape] = {}
 
     def counter(self, name: str, help_text: str) -> Counter:
@@ -235,16 +258,34 @@ class Registry(CollectorRegistry):
             raise InvariantBroken(f"a metric is registered twice: {problem}") from None
         return collector
 
-    def collect(self) -> Iterable[Metric]:
-        """prometheus_client: all metrics as they are now, by name."""
-        return sorted(super().collect(), key=attrgetter("name"))
+    def register(self, collector: Any) -> None:
+        """prometheus_client: ask it, too, whenever the metrics are read."""
+        super().register(collector)
+        described = next(iter(collector.describe()), None) if hasattr(collector, "describe") else None
+        bisect.insort(self._collectors, ("" if described is None else described.name, collector), key=itemgetter(0))
+
+    def unregister(self, collector: Any) -> None:
+        """prometheus_client: ask it no more."""
+        super().unregister(collector)
+        self._collectors = [each for each in self._collectors if each[1] is not collector]
+
+    def collect(self) -> Iterator[Metric]:
+        """prometheus_client: all metrics by name, each as it is when it is its turn."""
+        target = self.get_target_info()
+        if target:
+            yield InfoMetricFamily("target", "Target metadata", target)
+        for _, collector in list(self._collectors):
+            yield from collector.collect()
 
     def exposition(self) -> str:
         """All metrics as Prometheus's text."""
         return generate_latest(self).decode("utf-8")
 
-    def page(self, accept: str) -> tuple[bytes, str]:
+    def page(self, accept: str) -> tuple[Iterator[bytes], str]:
         """All metrics in the format that a scraper wants, and its content type.
+
+        The page comes in pieces, of which each is soon made: the metrics of tens of thousands of topics and groups are
+        too many to be written down while everybody waits.
 
         :param accept: the header of that name; Prometheus's text where it names nothing better.
         """
@@ -252,25 +293,42 @@ class Registry(CollectorRegistry):
             encode, content_type = choose_encoder(accept)
         except (TypeError, ValueError):  # of a header that makes no sense
             encode, content_type = choose_encoder("")
-        return encode(self if content_type.startswith("text/plain") else _Apart(self)), content_type
+        if content_type.startswith("text/plain"):
+            return _pieces(self.collect(), encode, b""), content_type
+        return _pieces(self._apart(), encode, _EOF), content_type
 
-
-class _Apart:
-    """A registry for OpenMetrics, where a gauge and a counter may not differ by ``_total`` only: such a counter is of
-    type unknown there.
-    """
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-
-    def collect(self) -> Iterable[Metric]:
-        """prometheus_client: all metrics as they are now."""
-        found = list(self._registry.collect())
-        gauges = {each.name for each in found if each.type == "gauge"}
-        for each in found:
-            if each.type == "counter" and each.name in gauges:
+    def _apart(self) -> Iterator[Metric]:
+        """For OpenMetrics, where a gauge and a counter may not differ by ``_total`` only: such a counter is of type
+        unknown there.
+        """
+        for each in self.collect():
+            same = self.shapes.get(each.name)
+            if each.type == "counter" and same is not None and same.kind == "gauge":
                 each.type, each.name = "unknown", each.name + COUNTED
-        return found
+            yield each
+
+
+def _pieces(metrics: Iterable[Metric], encode: Callable[[Any], bytes], end: bytes) -> Iterator[bytes]:
+    made: list[bytes] = []
+    count = 0
+    for metric in metrics:
+        samples = metric.samples
+        for first in range(0, max(len(samples), 1), PIECE_SAMPLES):
+            metric.samples = samples[first : first + PIECE_SAMPLES]
+            text = encode(_Sole(metric)).removesuffix(end)
+            made.append(_without_comments(text) if first else text)
+            count += len(metric.samples)
+            if count >= PIECE_SAMPLES:
+                yield b"".join(made)
+                made, count = [], 0
+    yield b"".join(made) + end
+
+
+def _without_comments(text: bytes) -> bytes:
+    """What a metric is has been said before its first samples."""
+    while text.startswith(b"#"):
+        text = text[text.index(b"\n") + 1 :]
+    return text
 
 
 _C = TypeVar("_C", bound=Family[Counter] | Family[Gauge] | Family[Histogram] | Asked)

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, Protocol
 import attrs
 
 from rocketha.errors import Ignored
+from rocketha.latencies import NAMELESS
 from rocketha.observe import events
 from rocketha.observe.logging import emit, make_logger
 from rocketha.observe.metrics import Registry
@@ -128,8 +129,8 @@ _NAMING_BODIES = frozenset(
 _NAMING_FIELDS = ("clientID", "clientId", "brokerAddr", "brokerAddress")
 
 
-NAMELESS = -1
-"""Stands for every request code that has no name."""
+NAMED = (_REQUEST_NAMES.keys(), _ANSWER_NAMES.keys())
+"""Codes of requests, and of answers, that have names; :data:`NAMELESS` stands for all others."""
 
 
 def request_name(code: int) -> str:

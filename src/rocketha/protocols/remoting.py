@@ -32,8 +32,9 @@ from zope.interface import implementer
 
 from rocketha.access.signer import Signer
 from rocketha.errors import Ignored, RemoteProtocolError, RequestRefused
+from rocketha.latencies import NAMELESS
 from rocketha.observe.logging import lasting, make_logger
-from rocketha.observe.refusals import NAMELESS, Ended, Refusals, Refused
+from rocketha.observe.refusals import Ended, Refusals, Refused
 from rocketha.protocols.admission import Admission
 from rocketha.protocols.eager import eager_read, eager_write, queued_bytes
 from rocketha.protocols.limits import Limits

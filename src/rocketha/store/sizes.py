@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 from rocketha.store.message_store import MessageStore
@@ -14,9 +13,8 @@ QUEUES_COUNTED_MAX = 50_000
 def sizes(store: MessageStore) -> Iterator[tuple[str, int]]:
     """Each part of a store and its bytes, sparse ends and small tables left out."""
     yield "commitlog", store.max_physical_offset - store.min_physical_offset
-    queues = list(itertools.islice(itertools.chain.from_iterable(_queues(store)), QUEUES_COUNTED_MAX + 1))
-    if len(queues) <= QUEUES_COUNTED_MAX:
-        yield "consumequeue", sum(queues)
+    if sum(map(len, store.queues.queues.values())) <= QUEUES_COUNTED_MAX:
+        yield "consumequeue", sum(map(sum, _queues(store)))
     if store.index is not None:
         yield "index", sum(file.written_bytes for file in store.index.files)
 

@@ -12,6 +12,7 @@ from twisted.internet.testing import StringTransport
 
 from rocketha.broker import lag
 from rocketha.errors import ConfigError
+from rocketha.latencies import KEYS_MAX
 from rocketha.observe.metrics import SERIES_MAX
 from rocketha.protocols.network import InTheClear
 from rocketha.services.config.loading import load_broker, load_controller, load_namesrv
@@ -221,6 +222,22 @@ class JavaNamesTests(MetricsCase):
         lag_labels = {"consumer_group": "G", "topic": "T", "is_retry": "false", "is_system": "false"}
         self.assertEqual(self.java("consumer_lag_messages", **lag_labels), 0)
 
+    def test_codes_without_a_name(self) -> None:
+        """All of them are one series: of two with equal labels Prometheus takes neither for true."""
+        client = self.connect()
+        for code in range(7_000_000, 7_000_000 + KEYS_MAX + 1):
+            client.ask(code, {})
+        asked = {"is_long_polling": "false", "protocol_type": "remoting", "result": "success"}
+        codes = {"request_code": "unknown", "response_code": "request_code_not_supported"}
+        self.assertEqual(self.java("rpc_latency_milliseconds_count", **asked, **codes), KEYS_MAX + 1)
+        self.assertEqual(client.ask(RequestCode.HEART_BEAT, {}, heartbeat("c", "G", "T")).code, 0)
+        codes = {"request_code": "heart_beat", "response_code": "success"}
+        self.assertEqual(self.java("rpc_latency_milliseconds_count", **asked, **codes), 1)
+        assert self.service.exported is not None
+        text = self.service.exported.exposition()
+        series = [line.rpartition(" ")[0] for line in text.splitlines() if not line.startswith("#")]
+        self.assertEqual(len(series), len(set(series)))
+
     def test_bounded(self) -> None:
         """Peers that make up topics make no more series than there may be."""
         traffic = self.broker.core.parts.stats.traffic
@@ -292,6 +309,7 @@ class KeysTests(BrokerCase):
             "metricsLabel=a-b:c",
             "metricsOtlpEndpoint=10.0.0.1:4317",
             "metricsOtlpEndpoint=ftp://x/",
+            "metricsOtlpEndpoint=https://user:password@10.0.0.1:4318/v1/metrics",
             "metricsPromExporterPort=0",
         ):
             self.assertRaises(ConfigError, self.load, text)

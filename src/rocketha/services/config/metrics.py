@@ -18,7 +18,10 @@ from rocketha.services.config.settings import Section, choice, flag, number, tex
 from rocketha.services.config.tls import TlsConfig
 
 _LABELS = "NAME:VALUE,NAME:VALUE, each name of letters, digits and _"
-_URL = "an http or https URL such as http://127.0.0.1:4318/v1/metrics, or nothing"
+_URL = (
+    "an http or https URL such as http://127.0.0.1:4318/v1/metrics, or nothing; without a user and password, which "
+    "belong into OTEL_EXPORTER_OTLP_HEADERS: who may see the configuration sees the URL"
+)
 
 
 def check_labels(value: str) -> str | None:
@@ -36,7 +39,12 @@ def check_url(value: str) -> str | None:
         return None
     try:
         parts = urlsplit(value)
-        named = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        named = (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and (parts.port or 1) > 0
+            and "@" not in parts.netloc
+        )
     except ValueError:
         named = False
     return None if named else _URL

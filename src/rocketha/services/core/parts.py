@@ -24,6 +24,7 @@ from rocketha.broker.state import BrokerIdentity, BrokerRules, BrokerState
 from rocketha.broker.stats import BrokerStats
 from rocketha.broker.traffic import Traffic
 from rocketha.latencies import Latencies, RequestTimes
+from rocketha.observe.refusals import NAMED
 from rocketha.services.config.live import LiveConfig, apply_config
 from rocketha.services.config.loading import BrokerConfig
 from rocketha.services.process.local_time import local_utc_offset_ms, month_start_ms
@@ -111,7 +112,7 @@ def _latencies(config: BrokerConfig, platform: Platform, stats: BrokerStats) -> 
     latencies = Latencies(platform.reactor.seconds)  # which is the steady clock's by now
     if config.metrics.exported:
         stats.traffic = Traffic() if config.metrics.enable_request_metrics else None
-        latencies.requests = RequestTimes() if config.metrics.enable_remoting_metrics else None
+        latencies.requests = RequestTimes(named=NAMED) if config.metrics.enable_remoting_metrics else None
     return latencies
 
 
