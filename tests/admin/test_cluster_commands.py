@@ -396,3 +396,5 @@ class WordsTests(SynchronousTestCase):
     def test_places(self) -> None:
         self.assertEqual([group.place(text) for text in ("first", "latest", "17")], ["earliest", "latest", 17])
         self.assertEqual(group.place("2023-11-14T22:13:20+00:00"), "@1700000000000")
+        for text in ("1969-12-31T00:00:00+00:00", "-1", "then", ""):
+            self.assertRaises(ConfigError, group.place, text)

@@ -316,11 +316,14 @@ def place(text: str) -> int | str:
     if text.isascii() and text.isdigit():
         return int(text)
     try:
-        return f"@{parse_start(text)}"
+        when = parse_start(text)
     except ConfigError:
         raise ConfigError(
             f"--to {text!r}: earliest, latest, a time such as 2026-01-31T12:00 or an offset is wanted"
         ) from None
+    if isinstance(when, str) or when < 0:
+        raise ConfigError(f"--to {text!r}: a time since 1970 is wanted")  # brokers take others for the end of a queue
+    return f"@{when}"
 
 
 async def plan(cluster: Cluster, group: str, topic: str, where: int | str, only: str | None) -> list[Move]:
