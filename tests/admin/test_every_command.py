@@ -29,7 +29,7 @@ from tests.admin.test_cli import run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-TELLS_LINES = {"send", "receive", "requests", "formats", "pyfiles", "simulate", "completion", "help"}
+TELLS_LINES = {"send", "receive", "requests", "metrics", "formats", "pyfiles", "simulate", "completion", "help"}
 """They print messages, pages or a log as it comes; ``receive`` has ``--format json``."""
 
 
@@ -204,7 +204,7 @@ class ExamplesTests(SynchronousTestCase):
             for line in re.findall(r"\$ (?:\.venv/bin/)?rocketha (.*)", path.read_text(encoding="utf-8")):
                 if "$" in line or line.startswith("completion"):
                     continue  # the shell's own
-                words = shlex.split(line.split(" | ")[0], comments=True)
+                words = shlex.split(re.split(r" [|>] ", line)[0], comments=True)
                 if "..." in words:
                     continue
                 with self.subTest(line), contextlib.redirect_stdout(io.StringIO()):

@@ -5,17 +5,15 @@ The files are package data, ``observe/prometheus/``; docs/metrics.rst says what 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from importlib import resources
 
+import click
+
+from rocketha.admin.commands import DONE, Given
+from rocketha.admin.commands import command as declared
+
 FILES = {"alerts": "alerts.yml", "dashboard": "grafana.json"}
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
-    about = "alerts: rules for Prometheus (YAML); dashboard: a dashboard for Grafana (JSON)"
-    parser.add_argument("what", choices=sorted(FILES), help=about)
 
 
 def text_of(what: str) -> str:
@@ -24,7 +22,9 @@ def text_of(what: str) -> str:
     return found.read_text(encoding="utf-8")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print it."""
+@declared("metrics")
+@click.argument("what", type=click.Choice(sorted(FILES)))
+def command(args: Given) -> int:
+    """Print rules for Prometheus (alerts, YAML), or a dashboard for Grafana (dashboard, JSON)."""
     sys.stdout.write(text_of(args.what))
-    return 0
+    return DONE
