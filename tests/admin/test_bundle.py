@@ -13,6 +13,7 @@ from typing import Any
 
 from twisted.internet import defer, reactor
 from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
 
 from rocketha.admin import bundle, bundle_contents
@@ -195,3 +196,15 @@ class StatusPortTests(TestCase):
         self.assertIn("rocketha_words 3", found.files[f"status-ports/{place}/metrics.txt"])
         self.assertEqual(found.files[f"status-ports/{place}/readyz.txt"], "its disk is full\n")
         self.assertIn("status-ports/127.0.0.1_1/metrics.failed", found.files)
+
+    @defer.inlineCallbacks
+    def test_a_port_that_says_nothing(self) -> Any:
+        """It is waited for as long as any other."""
+        self.patch(bundle_contents, "ANSWER_S", 0.2)
+        port = reactor.listenTCP(0, Factory.forProtocol(Protocol), interface="127.0.0.1")  # type: ignore[attr-defined]
+        self.addCleanup(port.stopListening)
+        here = f"127.0.0.1:{port.getHost().port}"
+        found = bundle_contents.Collected()
+        waiting = Deferred.fromCoroutine(bundle_contents.of_status_ports(reactor, [here], found))
+        yield waiting.addTimeout(5.0, reactor)
+        self.assertEqual(len([name for name in found.files if name.endswith(".failed")]), 3)

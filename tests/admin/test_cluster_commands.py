@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import random
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -16,7 +17,7 @@ from twisted.internet import defer
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.admin import broker, group, message, route, topic
-from rocketha.admin.client import Client, NoRoute, Queue, RequestFailed
+from rocketha.admin.client import Client, NoRoute, Queue, RequestFailed, Route
 from rocketha.admin.cluster import Cluster
 from rocketha.admin.controllers import Controllers
 from rocketha.admin.received import Received
@@ -25,7 +26,8 @@ from rocketha.errors import ConfigError, RockethaError
 from rocketha.protocols.endpoints import Dialer
 from rocketha.simulation.host import Host
 from rocketha.wire import json_dialect
-from rocketha.wire.codes import RequestCode
+from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.remoting import Command
 from tests.admin.parsing import parsed
 from tests.services.controlled_case import CONTROLLER_PORT, NAME, ControlledCase
 from tests.services.replication_case import NAMESERVER_PORT, ReplicationCase
@@ -165,7 +167,7 @@ class ClusterCommandTests(Asking):
         self.assertEqual(self.lag(), [1, 1])
 
     def test_reset_while_a_consumer_is_there(self) -> None:
-        """The broker keeps the order (222), as of Java since 5.0; one that knows times only says so."""
+        """The broker keeps the order (222), as of Java since 5.0."""
         self.filled()
         beat = json_dialect.dumps(
             {
@@ -192,6 +194,50 @@ class ClusterCommandTests(Asking):
         codes = [call.args[2] for call in asks.call_args_list]
         self.assertEqual(codes.count(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET), 3)
         self.assertNotIn(RequestCode.UPDATE_CONSUMER_OFFSET, codes)
+
+    def test_reset_where_brokers_know_times_only(self) -> None:
+        """With members connected they would move all queues, and to the beginning: nothing is asked of any broker."""
+        moves = [group.Move(Queue("T", name, 0), f"{name}:1", 0, 1) for name in ("a", "b")]
+        online = json_dialect.dumps({"connectionSet": [{"clientId": "c"}], "subscriptionTable": {}})
+        asked: list[int] = []
+
+        async def ask(address: str, code: int, *rest: Any, **more: Any) -> Command:
+            asked.append(code)
+            if code == RequestCode.GET_BROKER_CONFIG:
+                return Command(0, body=b"useServerSideResetOffset=" + (b"true\n" if address == "a:1" else b"false\n"))
+            return Command(
+                0, body=online if code == RequestCode.GET_CONSUMER_CONNECTION_LIST else b'{"offsetTable":{}}'
+            )
+
+        cluster: Any = SimpleNamespace(ask=ask)
+        for where, whole in ((1, True), ("latest", False)):
+            with self.assertRaisesRegex(RockethaError, "Offset is off at b:1, .* nothing was changed"):
+                self.await_(defer.Deferred.fromCoroutine(group.execute(cluster, "workers", where, moves, whole)))
+        self.assertNotIn(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, asked)
+        self.await_(defer.Deferred.fromCoroutine(group.execute(cluster, "workers", "latest", moves, True)))
+        self.assertEqual(asked.count(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET), 2)
+
+    def test_reset_without_a_master(self) -> None:
+        """A slave would take an offset, and its master's would overrule it later."""
+        self.filled()
+        found = self.await_(defer.Deferred.fromCoroutine(self.asked.client.route("T", fresh=True)))
+        slave = Route("T", {"g": {1: found.brokers["g"][0]}}, found.queues)
+        words = ("reset", "workers", "T", "--to", "0", "--execute", "--yes")
+        with mock.patch.object(Client, "route", return_value=slave), self.assertRaisesRegex(NoRoute, "a master: g"):
+            self.act(self.asked, group.command, *words)
+
+    def test_reset_that_fails_half_way(self) -> None:
+        """It says where it was moved."""
+        moves = [group.Move(Queue("T", name, 0), f"{name}:1", 0, 1) for name in ("a", "b")]
+
+        async def ask(address: str, code: int, *rest: Any, **more: Any) -> Command:
+            if address == "b:1" and code == RequestCode.UPDATE_CONSUMER_OFFSET:
+                raise RequestFailed(1, "no", address)
+            return Command(code=ResponseCode.CONSUMER_NOT_ONLINE)
+
+        asked: Any = SimpleNamespace(ask=ask)
+        with self.assertRaisesRegex(RockethaError, "workers at b:1: .*; it was moved at a:1 already"):
+            self.await_(defer.Deferred.fromCoroutine(group.execute(asked, "workers", 1, moves, True)))
 
     def test_messages(self) -> None:
         """By both ids and by key; others whose keys have the same hash are left out."""
@@ -350,3 +396,5 @@ class WordsTests(SynchronousTestCase):
     def test_places(self) -> None:
         self.assertEqual([group.place(text) for text in ("first", "latest", "17")], ["earliest", "latest", 17])
         self.assertEqual(group.place("2023-11-14T22:13:20+00:00"), "@1700000000000")
+        for text in ("1969-12-31T00:00:00+00:00", "-1", "then", ""):
+            self.assertRaises(ConfigError, group.place, text)

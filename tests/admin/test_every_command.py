@@ -10,10 +10,12 @@ import pathlib
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import unittest
+from typing import Any
 from unittest import mock
 
 import click
@@ -172,6 +174,24 @@ class WordsTests(SynchronousTestCase):
                 commands.confirm(given, "Delete it")
             self.assertEqual((out.getvalue(), asked.getvalue()), ("", "Delete it? [y/N]: "))
         commands.confirm(commands.Given(yes=True), "Delete it")
+
+    def test_a_question_that_is_interrupted(self) -> None:
+        """Ctrl-C ends it at once, though a reactor has the signal; afterwards the reactor has it again."""
+
+        class Pressed(Terminal):
+            def readline(self, *rest: Any) -> str:
+                signal.raise_signal(signal.SIGINT)
+                return "y\n"
+
+        heard: list[int] = []
+
+        def reactors(number: int, frame: Any) -> None:
+            heard.append(number)
+
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, reactors))
+        with mock.patch.object(sys, "stdin", Pressed()), contextlib.redirect_stderr(io.StringIO()):
+            self.assertRaises(KeyboardInterrupt, commands.confirm, commands.Given(yes=False), "Delete it")
+        self.assertEqual((heard, signal.getsignal(signal.SIGINT)), ([], reactors))
 
 
 class ExamplesTests(SynchronousTestCase):

@@ -138,6 +138,7 @@ def queues(*rows: tuple[int, int, int, int | None]) -> tuple[Queue, ...]:
 
 
 CLIENT = Connection(address="10.9.9.9:1", open_s=300.0, clients=("c@1",), groups=("G",), pulled_s=2.0)
+OTHER = attrs.evolve(CLIENT, address="10.9.9.8:1", clients=("c@2",))
 LEDGERS = tuple(
     Ledger(group="g", id=f"n{each}", address=f"10.0.1.{each}:40911", ours=True, leader="n1") for each in (1, 2, 3)
 )
@@ -194,7 +195,7 @@ FAULTS: dict[str, Picture] = {
     "permission.refused": refusing(remark="check signature failed."),
     "tls.mismatch": refusing(what="connection", reason="tls_needed"),
     "client.deaf": consuming(
-        Group(name="G", queues=queues((9, 1, 1, None))), attrs.evolve(CLIENT, pulled_s=None), attrs.evolve(CLIENT)
+        Group(name="G", queues=queues((9, 1, 1, None), (9, 9, 9, None))), attrs.evolve(OTHER, pulled_s=None), CLIENT
     ),
     "group.stuck": consuming(Group(name="G", queues=queues((9, 1, 9, 1)), looked_s=6.0), CLIENT),
     "group.lag": consuming(Group(name="G", queues=queues((90_000, 1, 1, 0)), looked_s=6.0), CLIENT),
@@ -208,10 +209,6 @@ FAULTS: dict[str, Picture] = {
     "cluster.empty": Picture(at_ms=0),
 }
 """One picture for each kind, which shows it."""
-FAULTS["client.deaf"] = consuming(
-    Group(name="G", queues=queues((9, 1, 1, None), (9, 9, 9, None))), attrs.evolve(CLIENT, pulled_s=None), CLIENT
-)
-
 ALONE = frozenset(FAULTS) - {"ledger.no_leader", "broker.shared_id"}
 """Those whose picture has nothing else: a fault that is the cause of another is told once."""
 
@@ -356,13 +353,64 @@ class JudgeTests(unittest.TestCase):
     def test_clients_without_a_queue(self) -> None:
         """With more clients than queues some have none, and ask for nothing."""
         group = Group(name="G", queues=queues((9, 1, 1, 0)))
-        idle = attrs.evolve(CLIENT, pulled_s=None)
+        idle = attrs.evolve(OTHER, pulled_s=None)
         self.assertEqual(self.kinds(consuming(group, idle, CLIENT)), set())
         self.assertEqual(self.kinds(consuming(group, idle)), {"client.deaf"})
         fresh = attrs.evolve(CLIENT, pulled_s=None, open_s=5.0)
         self.assertEqual(self.kinds(consuming(group, fresh)), set())
         caught_up = Group(name="G", queues=queues((9, 9, 9, None)))
         self.assertEqual(self.kinds(consuming(caught_up, idle)), set())
+
+    def test_clients_whose_queues_are_at_another_broker(self) -> None:
+        """With two sets and as many clients as one of them has queues, half of them ask each set for nothing."""
+        group = Group(name="G", queues=queues((9, 1, 1, 0), (9, 9, 9, None)))
+        other = Group(name="G", queues=queues((9, 9, 9, None), (9, 9, 9, None)))
+        idle = attrs.evolve(OTHER, pulled_s=None)
+
+        def both(*at_the_other: Connection) -> Picture:
+            here = process("broker", BROKERS[1], connections=(CLIENT, idle))
+            there = process("broker", BROKERS[2], connections=at_the_other)
+            brokers = (
+                broker(1, process=here, groups=(group,)),
+                broker(2, process=there, groups=(other,), name="h", role=MASTER),
+            )
+            return attrs.evolve(HEALTHY, brokers=brokers)
+
+        kinds = {each.kind.name for each in judge(both(OTHER, attrs.evolve(CLIENT, pulled_s=None)))}
+        self.assertNotIn("client.deaf", kinds)
+        deaf = [each.subject for each in judge(both(idle, CLIENT)) if each.kind.name == "client.deaf"]
+        self.assertEqual(deaf, ["client c@2 at 10.9.9.8:1"])
+
+    def test_clients_that_read_from_a_slave(self) -> None:
+        """A master may send them there."""
+        group, idle = Group(name="G", queues=queues((9, 1, 1, 0))), attrs.evolve(CLIENT, pulled_s=90.0)
+        slave = broker(2, process=process("broker", BROKERS[2], connections=(CLIENT,)))
+        master = broker(1, process=process("broker", BROKERS[1], connections=(idle,)), groups=(group,))
+        self.assertEqual(self.kinds(attrs.evolve(HEALTHY, brokers=(master, slave, broker(3)))), set())
+
+    def test_retry_topics_give_nobody_a_queue(self) -> None:
+        """The one queue of a retry topic goes to who has one of the topic already."""
+        retried = Queue(topic="%RETRY%G", id=0, end=1, committed=1, pulled=1)
+        group = Group(name="G", queues=(*queues((9, 1, 1, 0)), retried))
+        idle = attrs.evolve(OTHER, pulled_s=None)
+        self.assertEqual(self.kinds(consuming(group, idle, CLIENT)), set())
+
+    def test_a_classic_set_without_a_master(self) -> None:
+        """Nameservers forget a master that died; the slaves are all well."""
+        rows = (Registered(cluster="C", name="g", addresses={2: BROKERS[2]}),)
+        names = tuple(nameserver(each, sets=rows) for each in NAMES)
+        picture = attrs.evolve(HEALTHY, nameservers=names, controllers=(), brokers=(broker(2, epoch=None),))
+        (found,) = judge(picture)
+        self.assertEqual((found.kind.name, found.subject), ("set.no_master", "C/g"))
+        self.assertIn(f"registered: 2 {BROKERS[2]}", found.evidence)
+        ledger = attrs.evolve(picture, brokers=(broker(2, epoch=None, ledger=LEDGERS[1]),), ledgers=LEDGERS)
+        self.assertEqual(self.kinds(ledger), set())
+
+    def test_a_change_of_masters_some_minutes_ago(self) -> None:
+        """Who was refused for its old epoch then, and no more, has heard of the new one."""
+        for reason in ("old_epoch", "CONTROLLER_FENCED_MASTER_EPOCH"):
+            self.assertEqual(self.kinds(refusing(reason=reason, seconds_ago=120.0)), set())
+            self.assertEqual(self.kinds(refusing(reason=reason, seconds_ago=3.0)), {"epoch.old"})
 
     def test_clients_of_a_java_broker(self) -> None:
         """It does not know when they asked: nobody is called deaf."""

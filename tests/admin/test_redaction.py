@@ -29,6 +29,12 @@ PLANTED = (
     PEM,
     json.dumps({"log": PEM}),
     f"signature='{SECRET}'",
+    f'told {{\\"username\\":\\"a\\",\\"password\\":\\"{SECRET} with blanks\\"}} by it',
+    repr(json.dumps({"a": json.dumps({"secretKey": SECRET})})),
+    f"https://user:p@{SECRET}@10.0.0.1:443/path",
+    f"https://10.0.0.1/?access_token={SECRET}&next=1",
+    f"tls.client.keyPassphrase={SECRET}",
+    f"12:00:00 info  sent Authorization: Bearer {SECRET}",
 )
 
 
@@ -42,6 +48,14 @@ class RedactionTests(unittest.TestCase):
                 self.assertNotIn(SECRET, Redactor().text(text))
                 self.assertNotIn(SECRET, Redactor().text(f"before\n{text}\nafter\n"))
                 self.assertIn("after", Redactor().text(f"before\n{text}\nafter\n"))
+
+    def test_nested_too_deep(self) -> None:
+        """A log has what strangers sent: it is a text like others, and nothing fails."""
+        deep = '{"a":' * 100_000
+        self.assertNotIn(SECRET, Redactor().text(f'{deep}{{"password":"{SECRET}"}}\n'))
+        nested = '{"a":' * 900 + f'{{"password":"{SECRET}"}}' + "}" * 900
+        self.assertNotIn(SECRET, Redactor().text(f"{nested}\n"))
+        self.assertNotIn(SECRET, Redactor().text(f"{nested}\nanother line\n"))
 
     def test_by_value(self) -> None:
         """What is known to be secret goes wherever it stands, also in base64."""

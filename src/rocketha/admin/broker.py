@@ -273,6 +273,8 @@ async def decommission(managed: Managed, args: Given) -> int:
         raise RockethaError(f"{args.id} of {args.name} runs: stop it first, and wait until the controllers miss it")
     if args.id == found.master:
         raise RockethaError(f"{args.id} is the last master of {args.name}: what only it has would be lost")
+    if not found.in_sync - {args.id}:
+        raise RockethaError(f"{args.id} is the last of the SyncStateSet of {args.name}: what only it has would be lost")
     cluster = args.cluster or (await managed.cluster.one_set(args.name)).cluster
     confirm(args, f"Forget replica {args.id} of {args.name} at {found.ids[args.id]}")
     fields = {

@@ -186,13 +186,16 @@ async def of_status_ports(reactor: Any, addresses: Iterable[str], into: Collecte
     """
     agent = Agent.usingEndpointFactory(reactor, _Endpoints(reactor))
 
+    async def fetched(uri: str) -> bytes:
+        body: bytes = await readBody(await agent.request(b"GET", uri.encode()))
+        return body
+
     async def page(address: str, name: str) -> None:
         into_name = f"status-ports/{_place(address)}/{name}"
         try:
-            response = await agent.request(b"GET", f"http://{address}/{name}".encode())
-            body = await readBody(response)
+            body = await Deferred.fromCoroutine(fetched(f"http://{address}/{name}")).addTimeout(ANSWER_S, reactor)
         except Exception as problem:  # an Agent's failures have no common class
-            into.add(f"{into_name}.failed", f"{plain(problem)}\n")
+            into.add(f"{into_name}.failed", f"{type(problem).__name__} {plain(problem)}\n")
             return
         into.add(f"{into_name}.txt", body.decode("utf-8", "backslashreplace"))
 

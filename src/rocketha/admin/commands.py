@@ -8,6 +8,7 @@ What it must not know: any subcommand.  A command's function gets one object wit
 from __future__ import annotations
 
 import copy
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
@@ -155,6 +156,7 @@ def confirm(given: Given, what: str) -> None:
 
     :param what: the question, without its mark.
     :raises click.Abort: no.
+    :raises KeyboardInterrupt: Ctrl-C.
     :raises click.UsageError: nobody can be asked.
     """
     if given.yes:
@@ -164,5 +166,10 @@ def confirm(given: Given, what: str) -> None:
         raise click.UsageError(f"{what}? Without a terminal --yes must be given.", here)
     # Not click.confirm, some versions of which write to standard output.
     print(f"{what}? [y/N]: ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a reactor's would be heard after the answer
+    try:
+        answer = sys.stdin.readline()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if answer.strip().lower() not in ("y", "yes"):
         raise click.Abort

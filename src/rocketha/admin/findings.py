@@ -28,6 +28,8 @@ from rocketha.services.access.guard import DEMANDED
 
 RECENT_S = 600
 """A refusal that is older explains nothing that happens now."""
+REPEATED_S = 60
+"""Who is behind at a change of masters is refused once or twice, and hears of it; who does not is refused on and on."""
 HEARD_S = 2.5
 """Who lives sends a heartbeat to controllers each second; a connection is given up after three."""
 
@@ -500,6 +502,23 @@ def _masters(picture: Picture, limits: Limits) -> Iterator[Finding]:
             )
 
 
+def _registered_masters(picture: Picture, limits: Limits) -> Iterator[Finding]:
+    """Where no controllers say who is master, in classic mode, it is who registers with id 0."""
+    told = {each.name for each in picture.sets}
+    told |= {each.name for each in picture.brokers if each.ledger is not None}  # its group has a leader, or none
+    found: dict[tuple[str, str], dict[int, str]] = {}
+    for names in picture.nameservers:
+        for row in names.sets:
+            found.setdefault((row.cluster, row.name), {}).update(row.addresses)
+    for (cluster, name), addresses in sorted(found.items()):
+        leads = any(each.role == MASTER for each in picture.brokers if (each.cluster, each.name) == (cluster, name))
+        if 0 not in addresses and name not in told and not leads:
+            seen = ", ".join(f"{number} {address}" for number, address in sorted(addresses.items()))
+            cause = "no broker is registered as its master"
+            todo = "in classic mode the master is the broker with brokerId=0: start it"
+            yield _finding("set.no_master", f"{cluster}/{name}", cause, f"registered: {seen}", todo)
+
+
 def _former_masters(picture: Picture, limits: Limits) -> Iterator[Finding]:
     for each in picture.sets:
         if each.stale or each.master is None:
@@ -518,7 +537,11 @@ def _former_masters(picture: Picture, limits: Limits) -> Iterator[Finding]:
             elif broker.role == FENCED and older:
                 yield _finding("epoch.old", _name(broker), "it was fenced and knows an older epoch only", *seen)
     for process in picture.processes:
-        old = [each for each in _recent(process) if each.reason in ("old_epoch", "CONTROLLER_FENCED_MASTER_EPOCH")]
+        old = [
+            each
+            for each in process.refusals
+            if each.reason in ("old_epoch", "CONTROLLER_FENCED_MASTER_EPOCH") and each.seconds_ago <= REPEATED_S
+        ]
         if old:
             told = [_shown(each) for each in old]
             yield _finding("epoch.old", process.name, "it refuses one that knows an older epoch only", *told)
@@ -625,7 +648,7 @@ def _consumers(picture: Picture, limits: Limits) -> Iterator[Finding]:
             online = [each for each in broker.process.connections if group.name in each.groups]
             subject = f"group {group.name} at {broker.name or broker.address}"
             behind = f"{group.lag:,} messages are not consumed"
-            deaf = [each for each in online if _is_deaf(each, limits)] if group.lag and _spare(group, online) else []
+            deaf = [each for each in online if _is_deaf(picture, group.name, each, limits)] if group.lag else []
             for each in deaf:
                 yield _finding(
                     "client.deaf",
@@ -647,14 +670,34 @@ def _consumers(picture: Picture, limits: Limits) -> Iterator[Finding]:
                 yield _finding("group.lag", subject, behind, who)
 
 
-def _is_deaf(connection: Connection, limits: Limits) -> bool:
-    asked_s = connection.open_s if connection.pulled_s is None else connection.pulled_s
-    return connection.pulls_told and asked_s >= limits.deaf_s
+def _is_deaf(picture: Picture, group: str, connection: Connection, limits: Limits) -> bool:
+    """Whether a client asks no broker, and has a queue of which it should.
+
+    It asks those that have its queues, and no others, and may be sent to a slave: what one broker sees says nothing.
+    """
+    having = [broker for broker in _answering(picture) if any(each.name == group for each in broker.groups)]
+    if not all(broker.process.ours for broker in having):
+        return False  # Java's do not know when somebody asked
+    members = [each for broker in _answering(picture) for each in broker.process.connections if group in each.groups]
+    own = [each for each in members if each.clients == connection.clients] if connection.clients else [connection]
+    silent = all(
+        each.pulls_told and (each.open_s if each.pulled_s is None else each.pulled_s) >= limits.deaf_s for each in own
+    )
+    return silent and _spare(group, having, len({each.clients or (each.address,) for each in members}))
 
 
-def _spare(group: Group, online: list[Connection]) -> bool:
-    """Whether every client has a queue: with more clients than queues some have none, and rightly ask for nothing."""
-    return len(online) <= len({(queue.topic, queue.id) for queue in group.queues})
+def _spare(group: str, having: Iterable[Broker], clients: int) -> bool:
+    """Whether every client has a queue: with more clients than queues some have none, and rightly ask for nothing.
+
+    The queues of each topic are given out by themselves, the first ones to the first clients.
+    """
+    queues: dict[str, set[tuple[str, int]]] = {}
+    for broker in having:
+        for each in broker.groups:
+            if each.name == group:
+                for queue in each.queues:
+                    queues.setdefault(queue.topic, set()).add((broker.name or broker.address, queue.id))
+    return max(map(len, queues.values()), default=0) >= clients
 
 
 def _stuck(group: Group) -> list[Any]:
@@ -736,6 +779,7 @@ RULES: tuple[Callable[[Picture, Limits], Iterable[Finding]], ...] = (
     _registrations,
     _shared_ids,
     _masters,
+    _registered_masters,
     _former_masters,
     _fenced,
     _stale_sets,

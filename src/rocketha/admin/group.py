@@ -17,7 +17,7 @@ import attrs
 import click
 
 from rocketha.admin import options, output
-from rocketha.admin.client import Queue
+from rocketha.admin.client import MASTER_ID, NETWORK_ERRORS, NoRoute, Queue, plain
 from rocketha.admin.clients import release
 from rocketha.admin.cluster import Cluster, by_queue, opened
 from rocketha.admin.commands import DONE, FAILED, Given, actions, confirm
@@ -316,11 +316,14 @@ def place(text: str) -> int | str:
     if text.isascii() and text.isdigit():
         return int(text)
     try:
-        return f"@{parse_start(text)}"
+        when = parse_start(text)
     except ConfigError:
         raise ConfigError(
             f"--to {text!r}: earliest, latest, a time such as 2026-01-31T12:00 or an offset is wanted"
         ) from None
+    if isinstance(when, str) or when < 0:
+        raise ConfigError(f"--to {text!r}: a time since 1970 is wanted")  # brokers take others for the end of a queue
+    return f"@{when}"
 
 
 async def plan(cluster: Cluster, group: str, topic: str, where: int | str, only: str | None) -> list[Move]:
@@ -331,6 +334,9 @@ async def plan(cluster: Cluster, group: str, topic: str, where: int | str, only:
         queues = [each for each in queues if f"{each.broker_name}:{each.queue_id}" == only]
         if not queues:
             raise ConfigError(f"--queue {only}: {topic} has no such queue")
+    lacking = sorted({each.broker_name for each in queues if MASTER_ID not in route.brokers[each.broker_name]})
+    if lacking:
+        raise NoRoute(f"without a master: {', '.join(lacking)}")  # a slave would take it, and be overruled later
     moves = []
     for queue in queues:
         address = route.address(queue.broker_name)
@@ -344,6 +350,8 @@ async def plan(cluster: Cluster, group: str, topic: str, where: int | str, only:
             target = await _offset(cluster, address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, timed)
         else:
             target = low if where == "earliest" else high
+        if target < 0:
+            raise RockethaError(f"{address} knows no such place in {queue}")
         committed = {**fields, "consumerGroup": group, "setZeroIfNotFound": "false"}
         present = await _offset(cluster, address, RequestCode.QUERY_CONSUMER_OFFSET, committed)
         moves.append(Move(queue, address, present, target))
@@ -358,31 +366,58 @@ async def _offset(cluster: Cluster, address: str, code: int, fields: Mapping[str
 
 
 async def execute(cluster: Cluster, group: str, where: int | str, moves: list[Move], whole: bool) -> None:
-    """Move.
+    """Move.  Nothing is done where a broker could not do what is wanted.
 
     :param whole: in all queues of the topic.
-    :raises RockethaError: a broker put the group elsewhere.
+    :raises RockethaError: it cannot be done, or a broker failed; which ones did it before is said.
     """
-    for address in dict.fromkeys(each.address for each in moves):
+    addresses = dict.fromkeys(each.address for each in moves)
+    ordered = {address for address in addresses if await members_at(cluster, address, group)}
+    by_time = whole and isinstance(where, str)
+    if not by_time:
+        for address in sorted(ordered):
+            await _see_that_it_moves_one_queue(cluster, address)
+    done: list[str] = []
+    for address in addresses:
         here = [each for each in moves if each.address == address]
-        if await members_at(cluster, address, group):
-            await _order(cluster, group, where, here, whole)
-        else:
-            for each in here:
-                fields = {
-                    "consumerGroup": group,
-                    "topic": each.queue.topic,
-                    "queueId": str(each.queue.queue_id),
-                    "commitOffset": str(each.target),
-                }
-                await cluster.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+        try:
+            if address in ordered:
+                await _order(cluster, group, where, here, by_time)
+            else:
+                await _commit(cluster, group, here)
+        except (RockethaError, *NETWORK_ERRORS) as problem:
+            moved = f"it was moved at {', '.join(done)} already" if done else "it was moved at no other broker"
+            raise RockethaError(f"{group} at {address}: {plain(problem)}; {moved}") from problem
+        done.append(address)
 
 
-async def _order(cluster: Cluster, group: str, where: int | str, moves: list[Move], whole: bool) -> None:
+async def _see_that_it_moves_one_queue(cluster: Cluster, address: str) -> None:
+    """One that has consumers move knows times only, and would move them in all queues, whatever is asked."""
+    answer = await cluster.ask(address, RequestCode.GET_BROKER_CONFIG)
+    if "useServerSideResetOffset=true" not in answer.body.decode("utf-8", "replace").split():
+        raise RockethaError(
+            f"useServerSideResetOffset is off at {address}, so it moves a group whose members are connected to a time, "
+            "in all queues: stop them first; nothing was changed"
+        )
+
+
+async def _commit(cluster: Cluster, group: str, moves: list[Move]) -> None:
+    """As a consumer would."""
+    for each in moves:
+        fields = {
+            "consumerGroup": group,
+            "topic": each.queue.topic,
+            "queueId": str(each.queue.queue_id),
+            "commitOffset": str(each.target),
+        }
+        await cluster.ask(each.address, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+
+
+async def _order(cluster: Cluster, group: str, where: int | str, moves: list[Move], by_time: bool) -> None:
     """Have a broker move a group whose members are connected: by time at once, else queue by queue."""
     common = {"topic": moves[0].queue.topic, "group": group, "isForce": "true"}
     times = {"earliest": "0", "latest": str(END_OF_QUEUE)}
-    if whole and isinstance(where, str):
+    if by_time and isinstance(where, str):
         orders = [{**common, "timestamp": times.get(where, where[1:]), "queueId": "-1"}]
     else:
         orders = [
@@ -397,5 +432,4 @@ async def _order(cluster: Cluster, group: str, where: int | str, moves: list[Mov
         return  # what is sent meanwhile moves the end of a queue, and what expires its beginning
     wrong = [f"{each.queue} to {came.get(each.queue)}" for each in moves if came.get(each.queue) != each.target]
     if wrong:
-        remark = "useServerSideResetOffset is off there, so it knows times only"
-        raise RockethaError(f"the broker moved {'; '.join(wrong)}: {remark}")
+        raise RockethaError(f"the broker moved {'; '.join(wrong)}")

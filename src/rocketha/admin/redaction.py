@@ -21,7 +21,13 @@ HIDDEN = "***"
 LITERAL_CHARACTERS_MIN = 6
 """Shorter ones are not looked for by value: they stand in words."""
 
-_WORDS = r"secret|passw|pwd|signature|credential|private|security.?token|access.?key|authorization|api.?key"
+_WORDS = (
+    r"secret|passw|passphrase|pwd|signature|credential|private|security.?token|access.?token|auth.?token|bearer"
+    r"|access.?key|authorization|api.?key"
+)
+LEVELS_MAX = 100
+"""Of values in each other."""
+
 _NAME = re.compile(_WORDS, re.IGNORECASE)
 _PATH = re.compile(r"(file|path|dir|directory)$", re.IGNORECASE)
 """Names of places: those are no secrets, and help to help."""
@@ -32,10 +38,13 @@ _LINE = re.compile(
     rf"^([ \t]*(?:- )?[\"']?({_KEY})[\"']?[ \t]*[=:][ \t]*)((?:[^\n\\]|\\\n|\\.)+)", re.IGNORECASE | re.MULTILINE
 )
 _INLINE = re.compile(
-    rf"([\"']?\b({_KEY})[\"']?\s*[=:]\s*)({_QUOTED}|'[^'\n]*'|(?:Basic |Bearer )?[^\s,;&)\]}}]+)", re.IGNORECASE
+    rf"([\"']?\b({_KEY})\\*[\"']?\s*[=:]\s*)"
+    rf"({_QUOTED}|\\+\"[^\"\n]*\"|'[^'\n]*'|(?:Basic |Bearer )?[^\s,;&)\]}}]+)",
+    re.IGNORECASE,
 )
+"""Quotes may be escaped: JSON stands in texts, in what repr wrote, and in JSON."""
 _PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
-_USERINFO = re.compile(r"(\b[a-z][a-z0-9+.\-]*://)[^/\s@]+@", re.IGNORECASE)
+_USERINFO = re.compile(r"(\b[a-z][a-z0-9+.\-]*://)[^/\s\"'<>]+@", re.IGNORECASE)
 
 
 def is_secret(name: str) -> bool:
@@ -54,7 +63,7 @@ def secrets_in(texts: Mapping[str, str]) -> Iterator[str]:
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # nested so deep, it is nobody's record
         return None
 
 
@@ -102,15 +111,18 @@ class Redactor:
                 done.append(self._free("".join(line for line, _ in run)))
         return "".join(done)
 
-    def value(self, value: Any) -> Any:
-        """A value of JSON, with what is in it."""
+    def value(self, value: Any, levels: int = LEVELS_MAX) -> Any:
+        """A value of JSON, with what is in it, as deep as ``levels``; what is deeper is hidden."""
+        if not levels:
+            return HIDDEN
         if isinstance(value, Mapping):
+            pairs = ((str(key), item) for key, item in value.items())
             return {
-                self._free(str(key)): HIDDEN if is_secret(str(key)) and item not in (None, "") else self.value(item)
-                for key, item in value.items()
+                self._free(key): HIDDEN if is_secret(key) and item not in (None, "") else self.value(item, levels - 1)
+                for key, item in pairs
             }
         if isinstance(value, list | tuple):
-            return [self.value(each) for each in value]
+            return [self.value(each, levels - 1) for each in value]
         return self._free(_PEM.sub(HIDDEN, value)) if isinstance(value, str) else value
 
     def _free(self, text: str) -> str:
