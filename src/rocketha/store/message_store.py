@@ -330,7 +330,7 @@ class MessageStore:
     def unwritable_reason(self, now_ms: int) -> str | None:
         """Why the store takes no messages now, in words for a remark; None while it does."""
         if self.log.broken is None:
-            self.upkeep.is_disk_full(now_ms)  # looks now and then
+            self.upkeep.look_when_due(now_ms)
         return self.unwritable_seen
 
     @property

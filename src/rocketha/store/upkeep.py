@@ -143,12 +143,11 @@ class Upkeep:
         told, self._notices = self._notices, []
         return told
 
-    def is_disk_full(self, now_ms: int) -> bool:
-        """Whether writes are refused; looks at the disk now and then."""
+    def look_when_due(self, now_ms: int) -> None:
+        """Look at the disk now and then."""
         if self._due("disk", now_ms):
             self._set_next("disk", now_ms)
             self.look_at_disk()
-        return self.was_full
 
     @property
     def was_full(self) -> bool:
