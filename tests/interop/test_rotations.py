@@ -248,9 +248,11 @@ class Rotations(InteropCase):
         self.restart(master.name)
 
     def switch_by_kill(self) -> None:
+        """What the killed one was to answer has failed when this returns, or has been answered by another."""
         master = self.group.master()
         master.kill()
         self.restart(master.name)
+        self.load.await_ended(self.run_name)
 
     def restart(self, name: str) -> None:
         (before,) = (broker for broker in self.group.brokers if broker.name == name)

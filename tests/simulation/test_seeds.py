@@ -51,14 +51,13 @@ LONGER = {37078: 60.0, 50202: 60.0, 1001634: 60.0, 1008585: 60.0, 3000060: 60.0}
 class Simulated(SynchronousTestCase):
     """Tests that play seeds."""
 
-    def played(self, scenario: str, seed: int, seconds: float, trace_lines: int = 0) -> Outcome:
-        """A seed with every kind of fault.
+    def setUp(self) -> None:
+        """The simulator does not count what an errback logs that is told of its process's death; nor must trial."""
+        self.addCleanup(self.flushLoggedErrors, ProcessDied)
 
-        The simulator does not count what an errback logs that is told of its process's death; nor must trial.
-        """
-        came = outcome(scenario, seed, seconds, ALL_KINDS, trace_lines)
-        self.flushLoggedErrors(ProcessDied)
-        return came
+    def played(self, scenario: str, seed: int, seconds: float, trace_lines: int = 0) -> Outcome:
+        """A seed with every kind of fault."""
+        return outcome(scenario, seed, seconds, ALL_KINDS, trace_lines)
 
 
 class SeedTests(Simulated):

@@ -83,7 +83,9 @@ class Load(LineProcess):
         return run
 
     def state(self, run: str, *, reset_gap: bool = False) -> dict[str, Any]:
-        """count, last_ms, longest_gap_ms (since it was last reset) and errors so far."""
+        """count, last_ms, longest_gap_ms (since it was last reset), errors so far, and ended: sends of each thread that
+        were acknowledged or failed.
+        """
         return self.ask(op="state", prefix=run, reset_gap=reset_gap)
 
     def await_more(self, run: str, more: int = 50, timeout_s: float = READY_S) -> None:
@@ -92,6 +94,18 @@ class Load(LineProcess):
 
         target = self.state(run)["count"] + more
         wait_until(f"{more} more acknowledged messages", lambda: self.state(run)["count"] >= target, timeout_s)
+
+    def await_ended(self, run: str, timeout_s: float = READY_S) -> None:
+        """Until each send that is under way now has been acknowledged, or has failed."""
+        from .processes import wait_until
+
+        before = self.state(run)["ended"]
+        wait_until(
+            "the sends that were under way",
+            lambda: all(map(int.__gt__, self.state(run)["ended"], before)),
+            timeout_s,
+            self.running,
+        )
 
     def end(self, run: str) -> list[Ack]:
         """Stop the senders; everything that was acknowledged in this run."""

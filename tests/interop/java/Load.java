@@ -16,6 +16,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
@@ -64,6 +65,7 @@ public final class Load {
         final boolean waitStoreMsgOK;
         final Map<String, Integer> errors = new TreeMap<>();
         final AtomicLong count = new AtomicLong();
+        final AtomicLongArray ended;  // of each thread: sends that were acknowledged, or failed
         final List<Thread> threads = new ArrayList<>();
         long lastMs;              // guarded by acked
         long longestGapMs;
@@ -77,6 +79,7 @@ public final class Load {
             new java.util.Random(prefix.hashCode()).nextBytes(body);
             waitStoreMsgOK = !q.getBooleanValue("no_wait");
             int n = q.getIntValue("threads", 8);
+            ended = new AtomicLongArray(n);
             intervalNs = (long) (1e9 * n / q.getDoubleValue("rate"));
             producer = new DefaultMQProducer("load-producers", Client.hook());
             producer.setNamesrvAddr(q.getString("namesrv"));
@@ -103,6 +106,7 @@ public final class Load {
                 }
                 String key = prefix + "-" + number + "-" + i;
                 String why;
+                ended.set(number, i);
                 try {
                     Message m = new Message(topic, null, key, body);
                     m.setWaitStoreMsgOK(waitStoreMsgOK);
@@ -149,6 +153,11 @@ public final class Load {
             synchronized (errors) {
                 o.put("errors", new TreeMap<>(errors));
             }
+            List<Long> each = new ArrayList<>();
+            for (int i = 0; i < ended.length(); i++) {
+                each.add(ended.get(i));
+            }
+            o.put("ended", each);
             return o;
         }
 
