@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -15,6 +14,7 @@ from rocketha.observe.metrics import Registry
 from rocketha.observe.overview import ROWS_MAX, Overview, Process, Rows, Topic, merged, together
 from rocketha.observe.page import FRESH_S, SHARE, Feed
 from rocketha.observe.timeline import MOMENTS_MAX, Moment, Timeline
+from tests.observe.kinds import event_kinds
 
 _SAMPLES: dict[str, Any] = {
     "str": "x",
@@ -26,14 +26,6 @@ _SAMPLES: dict[str, Any] = {
     "list[str]": ["a"],
     "Mapping[str, str]": {"a": "b"},
 }
-
-
-def kinds(kind: type[events.Event] = events.Event) -> Iterator[type[events.Event]]:
-    """Every event."""
-    for each in kind.__subclasses__():
-        if each.name:
-            yield each
-        yield from kinds(each)
 
 
 def sample(kind: type[events.Event]) -> events.Event:
@@ -51,7 +43,7 @@ class EventTests(SynchronousTestCase):
         self.addCleanup(logging.unwatch, timeline.happened)
         globalLogPublisher.addObserver(logged.append)
         self.addCleanup(globalLogPublisher.removeObserver, logged.append)
-        for kind in kinds():
+        for kind in event_kinds():
             with self.subTest(kind.name):
                 event = sample(kind)
                 logged.clear()
@@ -71,11 +63,11 @@ class EventTests(SynchronousTestCase):
 
     def test_nobody_is_named(self) -> None:
         """Clients, users and operators are in the log alone."""
-        hidden = {kind.name for kind in kinds() if not kind.shown}
+        hidden = {kind.name for kind in event_kinds() if not kind.shown}
         self.assertEqual(hidden, {"request.refused", "connection.ended", "row.ignored", "operator.asked"})
         asked = events.ConfigChanged("10.1.2.3:4", "key", "1", "2")
         self.assertEqual(asked.words(), "key was changed from 1 to 2")
-        for kind in kinds():
+        for kind in event_kinds():
             if kind.shown:
                 of_peers = {field.name for field in attrs.fields(kind)} & {"peer", "who", "client_id"}
                 self.assertFalse([each for each in of_peers if f"{{{each}}}" in (kind.public or kind.message)], kind)

@@ -13,7 +13,6 @@ import docutils.core
 
 from rocketha.admin import keys
 from rocketha.admin.cli import SUBCOMMANDS
-from rocketha.observe.events import Event
 from rocketha.services.config.keys import StoreSettings
 from rocketha.services.config.loading import (
     AccessConfig,
@@ -27,6 +26,7 @@ from rocketha.services.config.loading import (
 )
 from rocketha.services.config.metrics import MetricsConfig
 from rocketha.services.config.unsupported import IGNORED, REFUSED
+from tests.observe.kinds import event_kinds
 from tests.tidy.source import ROOT, Module, modules
 
 PAGES = sorted(
@@ -47,14 +47,6 @@ def names_in(source: Module) -> Iterator[str]:
             yield from (f"{node.name}.{each.name}" for each in node.body if isinstance(each, ast.FunctionDef))
         elif isinstance(node, ast.FunctionDef):
             yield node.name
-
-
-def event_kinds(kind: type[Event] = Event) -> Iterator[type[Event]]:
-    """All that have a name."""
-    for each in kind.__subclasses__():
-        if each.name:
-            yield each
-        yield from event_kinds(each)
 
 
 class DocsTests(unittest.TestCase):
