@@ -112,12 +112,8 @@ class Ending:
 
     def settle(self, now_s: float, requests: RequestTimes | None) -> None:
         """What was noted has ended."""
-        took_s, count, ended = now_s - self._began_s, self._count, self.ended
+        self._observe(now_s - self._began_s, self._count, requests)
         self._began_s, self._count = _NEVER, 0
-        ended.counts[bisect_left(ended.bounds, took_s)] += count  # as below: most often all that there is
-        ended.sum += took_s * count
-        if requests is not None:
-            requests.observe(self._key, took_s, count)
         if self._runs:
             runs, self._runs = self._runs, []
             for began_s, count in runs:

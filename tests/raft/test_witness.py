@@ -98,15 +98,19 @@ class WitnessTests(unittest.SynchronousTestCase):
         entries = [entry for message in sent for entry in message.entries if entry.kind == EntryKind.NORMAL]
         self.assertEqual({entry.data for entry in entries}, {b"more"})
 
-    def test_power_lost_everywhere(self) -> None:
-        """It has no entry that its leader had yet to sync: nobody could be elected without that one."""
-        cluster = self.cluster
-        cluster.elect("2")
-        cluster.isolate("3")
-        leader = cluster.servers["2"]
+    def unsynced(self) -> Server:
+        """A leader that nobody but the witness hears, with two entries that its disk does not have."""
+        self.cluster.elect("2")
+        self.cluster.isolate("3")
+        leader = self.cluster.servers["2"]
         leader.lazy = True
         leader.node.propose([b"a", b"b"])
-        cluster.settle()
+        self.cluster.settle()
+        return leader
+
+    def test_power_lost_everywhere(self) -> None:
+        """It has no entry that its leader had yet to sync: nobody could be elected without that one."""
+        cluster, leader = self.cluster, self.unsynced()
         end = leader.node.last_index - 2
         self.assertEqual((cluster.node("1").last_index, leader.node.commit), (end, end))
         leader.lazy = False
@@ -116,13 +120,7 @@ class WitnessTests(unittest.SynchronousTestCase):
         self.assertEqual(cluster.leader(), "2")
 
     def test_it_is_told_once_its_leader_has_synced(self) -> None:
-        cluster = self.cluster
-        cluster.elect("2")
-        cluster.isolate("3")
-        leader = cluster.servers["2"]
-        leader.lazy = True
-        leader.node.propose([b"a", b"b"])
-        cluster.settle()
+        cluster, leader = self.cluster, self.unsynced()
         leader.sync()
         cluster.settle()
         self.assertEqual(cluster.node("1").last_index, leader.node.last_index)

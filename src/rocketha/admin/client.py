@@ -232,16 +232,20 @@ class Client:
         self._routes[topic] = (self.reactor.seconds(), route)
         return route
 
+    async def _registered(self) -> Command:
+        """What the nameservers know of clusters and brokers."""
+        answer: Command = await self.try_nameservers(
+            lambda address: self.request(address, RequestCode.GET_BROKER_CLUSTER_INFO)
+        )
+        return answer
+
     async def brokers(self) -> list[str]:
         """The addresses of all registered brokers, sorted by their names and ids.
 
         :raises NoRoute: no nameserver answers.
         :raises RemoteProtocolError: the answer is not what a nameserver writes.
         """
-        answer: Command = await self.try_nameservers(
-            lambda address: self.request(address, RequestCode.GET_BROKER_CLUSTER_INFO)
-        )
-        value = json_dialect.loads(answer.body)
+        value = json_dialect.loads((await self._registered()).body)
         try:
             return [
                 str(address)
@@ -257,10 +261,8 @@ class Client:
         :raises NoRoute: no nameserver answers.
         :raises RemoteProtocolError: the answer is not what a nameserver writes, or two clusters have a set of one name.
         """
-        answer: Command = await self.try_nameservers(
-            lambda address: self.request(address, RequestCode.GET_BROKER_CLUSTER_INFO)
-        )
-        clusters = json_members.table(json_members.json_object(answer.body, "106"), "clusterAddrTable", CLUSTERS_MAX)
+        body = (await self._registered()).body
+        clusters = json_members.table(json_members.json_object(body, "106"), "clusterAddrTable", CLUSTERS_MAX)
         found: dict[str, str] = {}
         for cluster in sorted(clusters):
             for name in json_members.texts(clusters, cluster, SETS_MAX):
