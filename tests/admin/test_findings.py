@@ -18,8 +18,8 @@ from rocketha.admin.picture import (
     MASTER,
     SLAVE,
     Broker,
-    BrokerSet,
     Connection,
+    ControlledSet,
     Controller,
     Group,
     Ledger,
@@ -70,7 +70,7 @@ def broker(number: int, **more: Any) -> Broker:
     return Broker(**{**told, **more})
 
 
-SET = BrokerSet(
+SET = ControlledSet(
     cluster="C",
     name="g",
     addresses=BROKERS,

@@ -17,8 +17,8 @@ from rocketha.admin.picture import (
     FENCED,
     MASTER,
     Broker,
-    BrokerSet,
     Connection,
+    ControlledSet,
     Group,
     Picture,
     Process,
@@ -724,14 +724,14 @@ def _answering(picture: Picture) -> Iterator[Broker]:
     return (each for each in picture.brokers if not each.process.problem)
 
 
-def _members(picture: Picture, found: BrokerSet) -> Iterator[tuple[int, Broker]]:
+def _members(picture: Picture, found: ControlledSet) -> Iterator[tuple[int, Broker]]:
     for number, address in sorted(found.addresses.items()):
         broker = picture.broker(address)
         if broker is not None:
             yield number, broker
 
 
-def _end(picture: Picture, found: BrokerSet) -> int | None:
+def _end(picture: Picture, found: ControlledSet) -> int | None:
     """Where the log of a set's master ends."""
     master = picture.broker(found.addresses.get(found.master or 0, ""))
     return None if master is None else master.log_end
@@ -741,7 +741,7 @@ def _lag(end: int | None, broker: Broker) -> int:
     return 0 if end is None or broker.log_end is None else max(0, end - broker.log_end)
 
 
-def _ids(found: BrokerSet, numbers: Iterable[int]) -> str:
+def _ids(found: ControlledSet, numbers: Iterable[int]) -> str:
     return ", ".join(f"{number} {found.addresses.get(number, '')}".rstrip() for number in numbers)
 
 

@@ -29,8 +29,8 @@ from rocketha.admin.picture import (
     MASTER,
     SLAVE,
     Broker,
-    BrokerSet,
     Connection,
+    ControlledSet,
     Controller,
     Group,
     Ledger,
@@ -441,8 +441,8 @@ def _controller(process: Process, header: Mapping[str, str], status: Mapping[str
     )
 
 
-def _set(found: Mapping[str, Any], said_by: str) -> BrokerSet:
-    return BrokerSet(
+def _set(found: Mapping[str, Any], said_by: str) -> ControlledSet:
+    return ControlledSet(
         cluster=str(found["clusterName"]),
         name=str(found["brokerName"]),
         addresses={int(number): str(at) for number, at in found["brokerAddrs"].items()},
@@ -456,14 +456,14 @@ def _set(found: Mapping[str, Any], said_by: str) -> BrokerSet:
     )
 
 
-def _sync_state_data(body: bytes, said_by: str) -> tuple[BrokerSet, ...]:
+def _sync_state_data(body: bytes, said_by: str) -> tuple[ControlledSet, ...]:
     """1006 of a Java leader, which does not say the cluster."""
     sets = []
     for name, found in sorted(json_dialect.loads(body)["replicasInfoTable"].items()):
         members = list(found.get("inSyncReplicas") or ())
         rows = [*members, *(found.get("notInSyncReplicas") or ())]
         sets.append(
-            BrokerSet(
+            ControlledSet(
                 cluster="",
                 name=str(name),
                 addresses={int(row["brokerId"]): str(row["brokerAddress"]) for row in rows},

@@ -105,7 +105,7 @@ class Nameserver:
 
 
 @attrs.frozen(kw_only=True)
-class BrokerSet:
+class ControlledSet:
     """A broker set as controllers have it.
 
     :ivar master: the broker's id; None: there is no master.
@@ -151,7 +151,7 @@ class Controller:
     applied: int | None = None
     matches: Mapping[str, int] = attrs.field(factory=dict)
     suspicions: Mapping[str, str] = attrs.field(factory=dict)
-    sets: tuple[BrokerSet, ...] = ()
+    sets: tuple[ControlledSet, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -294,7 +294,7 @@ class Picture:
         return next((each for each in self.controllers if each.leads), None)
 
     @property
-    def sets(self) -> tuple[BrokerSet, ...]:
+    def sets(self) -> tuple[ControlledSet, ...]:
         """What the leading controller says; where none leads, what was heard from the one that knows most, as stale."""
         leader = self.leader
         if leader is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from rocketha.admin.picture import Broker, BrokerSet, Controller, Ledger, Nameserver, Picture, Process
+from rocketha.admin.picture import Broker, ControlledSet, Controller, Ledger, Nameserver, Picture, Process
 from rocketha.observe.logging import one_line
 
 CELL_MAX = 60
@@ -158,7 +158,7 @@ def _suspicions(picture: Picture) -> Iterator[str]:
         yield ""
 
 
-def _set_head(found: BrokerSet) -> Iterator[str]:
+def _set_head(found: ControlledSet) -> Iterator[str]:
     master = "no master" if found.master is None else f"master {found.master} {found.addresses.get(found.master, '')}"
     stale = "STALE, " if found.stale else ""
     in_sync = ", ".join(map(str, found.in_sync)) or "nobody"
@@ -188,7 +188,7 @@ _BROKERS = (
 )
 
 
-def _broker(found: Broker, picture: Picture, placed: BrokerSet | None) -> Sequence[str]:
+def _broker(found: Broker, picture: Picture, placed: ControlledSet | None) -> Sequence[str]:
     number = found.id
     if placed is not None:
         number = next((each for each, at in placed.addresses.items() if at == found.address), number)
