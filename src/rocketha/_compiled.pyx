@@ -27,16 +27,22 @@ ctypedef unsigned char byte
 cdef enum:
     BATCH_FRAMING = 22
     SIZE_AT = 0
+    MAGIC_AT = 4
     CRC_AT = 8
     FLAG_AT = 16
     QUEUE_OFFSET_AT = 20
     POSITION_AT = 28
+    SYS_FLAG_AT = 36
+    BODY_SIZE_AT = 84
     HEAD_MIN = 88
     QUEUE_UNIT = 20
     INDEX_UNIT = 20
     ENTRY_HEAD = 48
     ENTRY_UNIT = 32
     RECORD_MAX = 64 * 1024 * 1024
+    RECORD_MIN = 91
+    HOST_BITS = 0x30
+    MAGIC = 0xDAA320A7
     MESSAGE_ID_OFFSET = 16
     PAGE_SLOTS = 1024
     PROPERTIES_MAX = 32767
@@ -350,6 +356,42 @@ def queue_units(list offsets not None, int64_t end, codes, int64_t lead=0):
         write_64(at + 12, <uint64_t><int64_t>codes[number])
         at += QUEUE_UNIT
     return units
+
+
+cdef bint is_plain(const byte* at, int64_t size):
+    """Whether the record there is of the common kind, and undamaged."""
+    cdef int64_t body_bytes = <int32_t>read_32(at + BODY_SIZE_AT)
+    return (
+        read_32(at + SIZE_AT) == <uint32_t>size
+        and read_32(at + MAGIC_AT) == <uint32_t>MAGIC
+        and not read_32(at + SYS_FLAG_AT) & HOST_BITS
+        and 0 <= body_bytes <= size - RECORD_MIN
+        and (not body_bytes or crc_of(at + HEAD_MIN, body_bytes) & 0x7FFFFFFF == read_32(at + CRC_AT))
+    )
+
+
+def take_intact(bytes data not None, int64_t base, list wanted not None):
+    cdef const byte* bytes_ = <const byte*>PyBytes_AS_STRING(data)
+    cdef int64_t end = PyBytes_GET_SIZE(data), begin = 0, stop = 0, at, offset, size
+    cdef Py_ssize_t count = len(wanted)
+    cdef list pieces = []
+    if base < 0:
+        return None
+    for entry in wanted:
+        offset, size = (<tuple?>entry)[0], (<tuple?>entry)[1]
+        if offset < base or not RECORD_MIN <= size <= end:
+            return None
+        at = offset - base
+        if at > end - size or not is_plain(bytes_ + at, size):
+            return None
+        if at != stop:
+            if stop > begin:
+                pieces.append(data[begin:stop])
+            begin = at
+        stop = at + size
+    if stop > begin:
+        pieces.append(data[begin:stop])
+    return pieces, count
 
 
 def message_ids(bytes prefix not None, offsets):

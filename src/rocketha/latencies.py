@@ -111,20 +111,17 @@ class Ending:
         self._began_s, self._count = began_s, 1
 
     def settle(self, now_s: float, requests: RequestTimes | None) -> None:
-        """What was noted has ended."""
-        self._observe(now_s - self._began_s, self._count, requests)
-        self._began_s, self._count = _NEVER, 0
-        if self._runs:
-            runs, self._runs = self._runs, []
-            for began_s, count in runs:
-                self._observe(now_s - began_s, count, requests)
-
-    def _observe(self, took_s: float, count: int, requests: RequestTimes | None) -> None:
-        ended = self.ended
-        ended.counts[bisect_left(ended.bounds, took_s)] += count
+        """What was noted has ended; hot path."""
+        ended, took_s, count = self.ended, now_s - self._began_s, self._count
+        ended.counts[bisect_left(BOUNDS_S, took_s)] += count
         ended.sum += took_s * count
         if requests is not None:
             requests.observe(self._key, took_s, count)
+        self._began_s, self._count = _NEVER, 0
+        if self._runs:
+            runs, self._runs = self._runs, []
+            for self._began_s, self._count in runs:
+                self.settle(now_s, requests)
 
 
 class RequestKey(NamedTuple):

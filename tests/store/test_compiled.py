@@ -28,11 +28,11 @@ from rocketha.store import append, index, index_file
 from rocketha.store.dispatch import index_keys
 from rocketha.store.index_file import key_hash
 from rocketha.store.messages import PutBatch
-from rocketha.wire import batch, dledger, properties
+from rocketha.wire import batch, dledger, properties, record
 from rocketha.wire.java_text import string_hash
-from rocketha.wire.record import HEAD_LAYOUTS
+from rocketha.wire.record import HEAD_LAYOUTS, Record
 
-MODULES = (append, batch, index, index_file, message_keys, send)
+MODULES = (append, batch, index, index_file, message_keys, record, send)
 """Where references are."""
 
 _PIECE = st.one_of(
@@ -44,6 +44,7 @@ _PIECE = st.one_of(
 _BLOCK = st.lists(_PIECE, max_size=5).map(lambda pieces: "".join(pieces).encode())
 _INT = st.integers(-(1 << 31), (1 << 31) - 1)
 _MESSAGE = st.builds(batch.BatchMessage, _INT, st.binary(max_size=40), _BLOCK)
+_RECORD = Record(0, 0, 0, 3, 0, 7, 4096, 0, 1, bytes(8), 2, bytes(range(8)), 0, 0, b"", "TopicTest", b"TAGS\x01a\x02")
 _SLOTS, _PAGES = 5000, 5
 
 
@@ -181,6 +182,28 @@ class TwinTests(SynchronousTestCase):
             self.assertEqual(
                 twin("queue_units")(*arguments, *lead), compiled.REFERENCES["queue_units"](*arguments, *lead)
             )
+
+    @given(st.lists(st.tuples(st.binary(max_size=300), st.integers(0, 1)), max_size=5), st.data())
+    def test_take_intact(self, bodies: list[tuple[bytes, int]], data: st.DataObject) -> None:
+        """Records with and without gaps; what is damaged, or points elsewhere, gives the same or is left."""
+        log, wanted, base = bytearray(), [], data.draw(st.sampled_from([0, 1000, 1 << 62]))
+        for body, gap in bodies:
+            log += b"\xff" * gap
+            plain = record.encode(record.sealed(_RECORD._replace(body=body)))
+            wanted.append((base + len(log), len(plain), 0))
+            log += plain
+        compiled_one, plain_one = twin("take_intact"), compiled.REFERENCES["take_intact"]
+        self.assertEqual(compiled_one(bytes(log), base, wanted), plain_one(bytes(log), base, wanted))
+        edges = st.sampled_from([-(1 << 63), -1, 0, 90, 91, base + len(log) - 91, base + len(log), (1 << 63) - 1])
+        for _ in range(data.draw(st.integers(1, 3))):
+            if data.draw(st.booleans()) and log:
+                log[data.draw(st.integers(0, len(log) - 1))] = data.draw(st.integers(0, 255))
+            elif wanted:
+                at = data.draw(st.integers(0, len(wanted) - 1))
+                wanted[at] = (data.draw(edges), data.draw(edges), 0) if data.draw(st.booleans()) else wanted[at - 1]
+        found = compiled_one(bytes(log), base, wanted)
+        if found is not None:
+            self.assertEqual(found, plain_one(bytes(log), base, wanted))
 
     @given(st.binary(max_size=30), st.lists(st.integers(0, (1 << 63) - 1), min_size=1, max_size=5))
     def test_message_ids(self, prefix: bytes, offsets: list[int]) -> None:

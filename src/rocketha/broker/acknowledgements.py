@@ -99,7 +99,7 @@ class Acknowledgements:
         self.slave_timeout_ms = slave_timeout_ms
         self.late = 0
         self.latencies = Latencies() if latencies is None else latencies
-        self._sends = self.latencies.sends
+        self._sends, self._written = self.latencies.sends, self.latencies.written
         self._replicated: deque[Waiting] = deque()  # for replicas; under SYNC_FLUSH for the disk too
         self._local: deque[Waiting] = deque()  # for the disk alone, answered with _local_code
         self._on_disk = 0
@@ -130,8 +130,8 @@ class Acknowledgements:
 
     def appended(self, end: int) -> None:
         """A turn's messages were stored, the last up to ``end``."""
-        if self.replicas is Replicas.AWAITED or self.replicas is Replicas.MAJORITY:
-            self.latencies.written(end)
+        if self._replicated:
+            self._written(end)
 
     @property
     def oldest(self) -> Oldest | None:

@@ -68,7 +68,7 @@ class SendAnswers:
         region_fields: Mapping[str, str],
     ) -> None:
         self._acknowledgements = acknowledgements
-        self._sends = acknowledgements.latencies.sends
+        self._ends = acknowledgements.latencies.sends.note
         self._id_prefix = store_host.hex().upper().encode()
         region = orjson.dumps(region_fields)[1:-1]
         self._head = b'"extFields":{' + region + b',"msgId":"'
@@ -115,7 +115,7 @@ class SendAnswers:
             waiting.stored(end, now_ms, connection, lambda code: _frame(code, rest), arrived_s)
         else:
             connection.write(_frame(0, rest))
-            self._sends.note(arrived_s)
+            self._ends(arrived_s)
 
 
 @compiled

@@ -338,7 +338,7 @@ class MessageStore:
         """The same by what was last seen of the disk: does not wait for it."""
         if self.log.broken is not None:
             return self.log.broken
-        if self.upkeep.was_full:
+        if self.upkeep.full:
             return f"the disk is {self.used_ratio:.0%} full"
         if self.queues.pending_bytes > QUEUE_BYTES_LIMIT * self.config.pending_queue_bytes_max:
             return "the consume queues cannot be written"

@@ -37,6 +37,7 @@ class Upkeep:
     :ivar saved: what it claims, for sure.
     :ivar last_record: log offset and store time in ms of the newest record.
     :ivar space: of the disk, as last looked at; where the log lies on another, of the one with less room.
+    :ivar full: whether no message is taken, by the same look.
     :ivar confirm_offset: of a replicated log: what the next checkpoint says of it, as far as the log is synced; None
         leaves the file's value.
     :ivar keep_from: of a replica: log offset from which on queues and index are not made yet, so that no file with
@@ -58,6 +59,8 @@ class Upkeep:
         self.fields = checkpoint.NOTHING
         self.last_record = (0, 0)
         self.space = DiskSpace(1, 1, 1)  # empty, until somebody looks
+        self.full = False
+        self._next_look_ms = 0
         self._fuller = root
         self.confirm_offset: int | None = None
         self.keep_from: int | None = None
@@ -90,10 +93,10 @@ class Upkeep:
 
     def begin(self, now_ms: int) -> None:
         """The store is loaded: the intervals begin."""
-        self.space = self._look()
+        self._see(self._look())
         for kind in ("queues", "thorough", "index", "expire"):
             self._set_next(kind, now_ms)
-        self._next["disk"] = 0
+        self._next_look_ms = 0
 
     def recovered(self, last: Record | None) -> None:
         """Everything found is synced: claim it.
@@ -124,7 +127,10 @@ class Upkeep:
     def look_at_disk(self) -> None:
         """Ask how full the disk is; a disk that does not answer keeps its last figure, its writes will tell."""
         with contextlib.suppress(DiskFailure):
-            self.space = self._look()
+            self._see(self._look())
+
+    def _see(self, space: DiskSpace) -> None:
+        self.space, self.full = space, expiry.is_full(space.used_ratio, self._config)
 
     def _look(self) -> DiskSpace:
         places = (self._root, self._log.segments.directory)
@@ -144,15 +150,10 @@ class Upkeep:
         return told
 
     def look_when_due(self, now_ms: int) -> None:
-        """Look at the disk now and then."""
-        if self._due("disk", now_ms):
-            self._set_next("disk", now_ms)
+        """Look at the disk now and then; hot path."""
+        if now_ms >= self._next_look_ms:
+            self._next_look_ms = now_ms + self._config.disk_check_interval_ms
             self.look_at_disk()
-
-    @property
-    def was_full(self) -> bool:
-        """Whether writes were refused when the disk was last looked at."""
-        return expiry.is_full(self.space.used_ratio, self._config)
 
     def flush_job(self) -> Job | None:
         """Sync the log up to here: group commit in synchronous mode, a timer's work in asynchronous mode.
@@ -216,7 +217,6 @@ class Upkeep:
             "thorough": self._config.flush_queue_thorough_interval_ms,
             "index": self._config.flush_index_interval_ms,
             "expire": self._config.expire_interval_ms,
-            "disk": self._config.disk_check_interval_ms,
         }[kind]
 
     def _due(self, kind: str, now_ms: int) -> bool:

@@ -15,6 +15,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from rocketha.compiled import compiled
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import codec
 from rocketha.wire.crc import crc32, crc32_31
@@ -255,31 +256,20 @@ def is_intact(buffer: Buffer, offset: int, size: int) -> bool:
     return not body_length or crc32(buffer[body_at : body_at + body_length]) & 0x7FFFFFFF == crc
 
 
+@compiled
 def take_intact(data: bytes, base: int, wanted: Sequence[tuple[int, int, int]]) -> tuple[list[bytes], int]:
     """The records, given as queue entries (log offset, size, tags code), of bytes that begin at log offset ``base``;
     damaged ones are left out.
 
-    The hot path of a pull: :func:`is_intact` for each, with the common case (v1, IPv4) spelled out; records that lie
-    one behind the other are copied as one piece.
+    The hot path of a pull: records that lie one behind the other are copied as one piece.
 
     :return: the pieces, and how many records they hold.
     """
     pieces: list[bytes] = []
-    look, end = _LOOK.unpack_from, len(data)
     begin = stop = count = 0  # data[begin:stop] is the piece that grows
     for offset, size, _ in wanted:
         at = offset - base
-        if size < RECORD_BYTES_MIN or at + size > end or at < 0:
-            continue
-        total, magic, crc, sys_flag, body_length = look(data, at)
-        body_at = at + _HEAD_MIN
-        if (
-            total == size
-            and magic == MAGIC_V1
-            and not sys_flag & HOST_BITS
-            and 0 <= body_length <= size - RECORD_BYTES_MIN
-            and crc32(data[body_at : body_at + body_length]) & 0x7FFFFFFF == crc
-        ) or is_intact(data, at, size):
+        if is_intact(data, at, size):
             count += 1
             if at != stop:
                 if stop > begin:

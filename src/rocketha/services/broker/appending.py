@@ -41,8 +41,9 @@ class Appending(BrokerFeature):
             return
         begin = self._store.log.end
         arrived = self._sends.commit(self._now_ms())
-        self._appended = self._store.log.end - begin
-        self._waiting.appended(self._store.log.end)
+        end = self._store.log.end
+        self._appended = end - begin
+        self._waiting.appended(end)
         self._turn.say()  # senders need not wait until readers are woken
         if arrived:
             self._replication.stored(arrived)
