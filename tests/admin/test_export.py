@@ -10,6 +10,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from rocketha.export.manifest import NAME, decode
 from tests.admin.test_cli import run
 from tests.export.stores import Store, made
 from tests.interop.harness.processes import wait_until
@@ -116,6 +117,11 @@ class ProcessTests(Case):
         out, err = process.communicate(timeout=60)
         self.assertEqual((process.returncode, out), (130, b""))
         self.assertEqual(err, b"stopped; the next run goes on here\n")
+        stopped = decode((self.out / NAME).read_bytes(), NAME)
+        self.assertEqual(
+            stopped.end, max(int(each.name) + each.stat().st_size for each in self.out.glob("commitlog/*"))
+        )
+        self.assertGreater(stopped.messages, 0)
         code, said, _ = run("export", big.root, self.out)
         self.assertEqual(code, 0)
         self.assertIn("40 messages", said)

@@ -9,8 +9,10 @@ import struct
 import unittest
 from collections.abc import Iterator
 
+import attrs
+
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure, RockethaError
-from rocketha.export.exporter import Exporter, ExportGap
+from rocketha.export.exporter import Exporter, ExportGap, Progress
 from rocketha.export.manifest import FILE_BYTES_MAX, NAME, Cut, Manifest, decode, encode
 from rocketha.export.source import Identity, Source
 from rocketha.store.memory_disk import MemoryDisk
@@ -23,9 +25,11 @@ OUT = "/out"
 class Case(unittest.TestCase):
     """A store, and an export on another disk."""
 
+    CONFIG = SMALL
+
     def setUp(self) -> None:
         self.disk, self.target = memory_disk(1), memory_disk(2)
-        self.store = open_store(self.disk)
+        self.store = open_store(self.disk, self.CONFIG)
         self.sent = 0
 
     def send(self, count: int, topic: str = "T") -> None:
@@ -128,6 +132,49 @@ class RunTests(Case):
             self.disk.remove(f"{ROOT}/commitlog/{name}")
         with self.assertRaisesRegex(ExportGap, "what was between is deleted"):
             list(self.exporter().run(Identity("c", "b", 1)))
+
+
+class BreakOffTests(Case):
+    """Runs that take minutes, and end before they are done."""
+
+    CONFIG = attrs.evolve(SMALL, segment_size=64 << 20, message_bytes_max=1 << 20)
+    PIECE_MS = 700
+
+    def setUp(self) -> None:
+        super().setUp()
+        for number in range(60):
+            self.store.append([[message(number, "T", 0, random.Random(number).randbytes(1_000_000))]], NOW_MS)
+        self.now_ms = NOW_MS
+        source = Source(self.disk, ROOT, (f"{ROOT}/commitlog",))
+        self.running = Exporter(source, self.target, OUT, lambda: self.now_ms)
+
+    def pieces(self) -> Iterator[Progress]:
+        """Of the export, each of which takes some time."""
+        for progress in self.running.run(Identity("c", "b", 1)):
+            self.now_ms += self.PIECE_MS
+            yield progress
+
+    def test_killed_at_any_time(self) -> None:
+        """What was copied more than five seconds ago is in the manifest, whatever comes."""
+        copied: list[tuple[int, int]] = []  # when, and up to where
+        for progress in self.pieces():
+            copied.append((self.now_ms, progress.position))
+            old = [position for ms, position in copied if ms <= self.now_ms - 5000]
+            self.assertGreaterEqual(self.manifest().end, max(old, default=0))
+        self.assertGreater(len(copied), 2 * 5000 // self.PIECE_MS)
+        self.assertEqual(self.manifest().end, self.store.log.end)
+
+    def test_stopped(self) -> None:
+        """All that was copied is in the manifest; the next run goes on there, and comes to the same."""
+        copied = []
+        for progress in self.pieces():
+            copied.append(progress.position)
+            if len(copied) == 4:
+                self.running.stop()
+        self.assertEqual((self.manifest().end, len(copied)), (copied[-1], 4))
+        again = self.export()
+        self.assertExported(again)
+        self.assertEqual(again.messages, 60)
 
 
 class DamageTests(Case):

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TextIO
@@ -31,10 +31,8 @@ from rocketha.store.posix_disk import PosixDisk, ReadingDisk
 BAR_CHARACTERS = 30
 BAR_EVERY_S = 0.2
 BURST_BYTES = 8 << 20
-
-
-class Stopped(Exception):
-    """By a signal."""
+LOOK_EVERY_MS = 100
+"""Whether a signal came, while it waits."""
 
 
 def _number(text: str) -> int:
@@ -86,19 +84,19 @@ def command(args: Given) -> int:
     bar = Bar(None if args.quiet or not sys.stderr.isatty() else sys.stderr)
     throttle, began_s = Throttle(args.rate * 1_000_000, BURST_BYTES), time.monotonic()
     try:
-        with _signals():
+        with stopped_by_signals(exporter.stop) as stopped:
             for progress in exporter.run(identity, args.replica):
                 bar.show(progress)
                 throttle.took(progress.read, _now_ms())
                 wait_ms = max(progress.pause_ms, throttle.wait_ms(_now_ms()))
-                if wait_ms:
-                    time.sleep(wait_ms / 1000)
-    except Stopped:
-        bar.end()
-        print("stopped; the next run goes on here", file=sys.stderr)
-        return INTERRUPTED
+                while wait_ms and not stopped():
+                    time.sleep(min(wait_ms, LOOK_EVERY_MS) / 1000)
+                    wait_ms -= min(wait_ms, LOOK_EVERY_MS)
     finally:
         bar.end()
+    if stopped():
+        print("stopped; the next run goes on here", file=sys.stderr)
+        return INTERRUPTED
     assert exporter.manifest is not None
     made, took_s = exporter.manifest, time.monotonic() - began_s
     output.say(args, _said(made, took_s), **_counts(made), seconds=round(took_s, 1))
@@ -136,15 +134,20 @@ def _said(manifest: Manifest, seconds: float) -> str:
 
 
 @contextmanager
-def _signals() -> Iterator[None]:
-    """SIGINT and SIGTERM end a run between two operations of the disk."""
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """SIGINT and SIGTERM let a run end in order; a second one ends the process at once.  Gives whether one came."""
+    came = False
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise Stopped
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        if came:
+            raise KeyboardInterrupt
+        came = True
+        stop()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield lambda: came
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -7,7 +7,8 @@ Pure.  Theory of operation.  A run goes on where the manifest ends, in these ste
 2. The export's last block is compared with the broker's bytes, and the blocks before it until one is equal.  Where
    they part the broker was a replica that cut its log: those records are kept under ``cuts/``, and go from the export.
    That is believed only of bytes that match the export's own digests, and of a log that has records in common with it.
-3. Records are read, checked and copied in pieces of a block; the manifest is saved at the end of each file.
+3. Records are read, checked and copied in pieces of a block; the manifest is saved every few seconds, at the end of
+   each file, and when the run is told to stop.
 4. Step 2 again, since the broker runs on: while it finds a cut, steps 3 and 4.
 5. The small files, the epochs and the manifest.
 
@@ -25,7 +26,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -56,6 +57,9 @@ from rocketha.store.disk import Disk, File
 
 ROUNDS_MAX = 100
 """A log that is cut as often while it is exported is no log to export."""
+
+SAVE_EVERY_MS = 4000
+"""What was copied since the manifest was saved is copied again after a kill."""
 
 LOOKS = 5
 """At what is no record, before it counts as damage: a broker may be writing it."""
@@ -100,11 +104,12 @@ class Exporter:
         self._directory = directory
         self._now_ms = now_ms
         self._corrupt_too = corrupt_too
+        self._stopping = False
 
     # --- the run
 
     def run(self, identity: Identity, replica: str = "") -> Iterator[Progress]:
-        """Export what there is; ends when all steps are done.
+        """Export what there is; ends when all steps are done, or soon after :meth:`stop`.
 
         :param identity: what is not empty or 0 stands for what the store says of itself.
         :raises ConfigError: the directory is not empty and no export, or that of another broker.
@@ -128,6 +133,8 @@ class Exporter:
                 for name in (*self._layout_names, "offsets", "config"):
                     atomic_file.make_dirs(self._target, f"{self._directory}/{name}")
                 yield from self._copy()
+                if self._stopping:
+                    return
                 if self._parted() is None:
                     break
             else:
@@ -135,6 +142,10 @@ class Exporter:
             self._finish()
         finally:
             lock.release()
+
+    def stop(self) -> None:
+        """Let the run end with what it has copied, in the manifest; the next one goes on there."""
+        self._stopping = True
 
     def _load(self, identity: Identity, replica: str) -> Manifest:
         """The manifest that is there; of a directory without one, what its first one says."""
@@ -409,7 +420,7 @@ class Exporter:
 
     def _copy(self) -> Iterator[Progress]:
         """All that is there."""
-        while True:
+        while not self._stopping:
             assert self.manifest is not None
             manifest, paths = self.manifest, self._source.segments()
             if not paths:
@@ -426,15 +437,15 @@ class Exporter:
                     f"the export ends at {segment.end}, the broker's log begins at {min(paths)}: what was between is"
                     " deleted; begin another export, in another directory"
                 )
-            yield from self._copy_segment(segment, paths[segment.base], last)
-            newest = self.manifest.segments[-1] if self.manifest.segments else None
-            if newest is None or newest.base != segment.base or not newest.full:  # the next file may have nothing yet
+            goes_on = yield from self._copy_segment(segment, paths[segment.base], last)
+            if not goes_on:
                 return
 
-    def _copy_segment(self, segment: Segment, path: str, last: int) -> Iterator[Progress]:
-        """Go on with one file, as far as it has records.
+    def _copy_segment(self, segment: Segment, path: str, last: int) -> Generator[Progress, None, bool]:
+        """Go on with one file, as far as it has records, or until it is time to save the manifest.
 
         :param last: base of the newest.
+        :return: whether there may be more, of it or of the next one.
         """
         manifest = self.manifest
         assert manifest is not None
@@ -450,11 +461,11 @@ class Exporter:
         digests.add(self._exported(digests.end, segment.end))
         said = attrs.evolve(manifest, segments=(attrs.evolve(segment, end=limit),))  # before what is read is cut
         said = attrs.evolve(said, epochs=self._source.epochs(said))
-        growing = self._is_newest(segment.base)
+        growing, began_ms, pausing = self._is_newest(segment.base), self._now_ms(), False
         with contextlib.ExitStack() as opened:
             theirs = opened.enter_context(contextlib.closing(self._source.disk.open(path)))
             log, offsets = (opened.enter_context(contextlib.closing(each)) for each in self._files(segment))
-            while not tally.blank and tally.end < limit:
+            while not tally.blank and tally.end < limit and not pausing:
                 begin = tally.end
                 data = self._piece(theirs, segment.base, begin - segment.base, limit - begin, growing)
                 problem = self._take(tally, data)
@@ -465,6 +476,7 @@ class Exporter:
                 if looks and (looks == LOOKS or self._ends(theirs, segment.base, tally)):
                     break
                 yield Progress(tally.end, last_end, len(data), PAUSE_MS if looks else 0)
+                pausing = self._stopping or (not looks and abs(self._now_ms() - began_ms) >= SAVE_EVERY_MS)
             if tally.blank:
                 head = self._layout(segment.base).files.blank(limit - tally.end)
                 log.write(tally.end - segment.base, [head])
@@ -484,6 +496,7 @@ class Exporter:
             self._save(attrs.evolve(grown, epochs=self._epochs(said, made.end, tally.terms)))
         if looks == LOOKS:  # what was good before it is saved
             raise CorruptStore(path, made.records_end - made.base, problem or "the file ends within a record")
+        return made.full or pausing  # the next file may have nothing yet
 
     @staticmethod
     def _tally(manifest: Manifest, segment: Segment) -> Tally:
