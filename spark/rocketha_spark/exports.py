@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rocketha.errors import ConfigError, CorruptStore
-from rocketha.export.manifest import FILE_BYTES_MAX, NAME, Cut, Manifest, Segment, decode
+from rocketha.export.manifest import FILE_BYTES_MAX, NAME, Cut, Manifest, Segment, decode, offsets_name
 from rocketha.export.target import local_path
 
 OFFSET_BYTES = 4
@@ -37,11 +37,11 @@ class Export:
 
     def log_path(self, segment: Segment) -> str:
         """Of a segment's bytes."""
-        return f"{self.directory}/{self.manifest.layout_of(segment.base)}/{segment.base:020d}"
+        return f"{self.directory}/{self.manifest.log_name(segment.base)}"
 
     def offsets_path(self, segment: Segment) -> str:
         """Of the index of its records."""
-        return f"{self.directory}/offsets/{segment.base:020d}"
+        return f"{self.directory}/{offsets_name(segment.base)}"
 
     def starts(self, segment: Segment, first: int, count: int) -> npt.NDArray[np.int64]:
         """Where some of a segment's records begin, as log offsets, ascending.

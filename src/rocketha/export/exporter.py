@@ -32,6 +32,7 @@ from typing import NamedTuple
 import attrs
 
 from rocketha.errors import ConfigError, CorruptStore, RemoteProtocolError, RockethaError
+from rocketha.export import log_bytes
 from rocketha.export.blocks import Digests, spans, within
 from rocketha.export.layouts import LAYOUTS, Layout
 from rocketha.export.manifest import (
@@ -48,6 +49,7 @@ from rocketha.export.manifest import (
     SmallFile,
     decode,
     encode,
+    offsets_name,
 )
 from rocketha.export.scan import END_OF_FILE_BYTES, Tally
 from rocketha.export.source import SMALL_FILES, Identity, Source
@@ -211,7 +213,7 @@ class Exporter:
 
     def _log_path(self, base: int) -> str:
         assert self.manifest is not None
-        return f"{self._directory}/{self.manifest.layout_of(base)}/{base:020d}"
+        return f"{self._directory}/{self.manifest.log_name(base)}"
 
     @property
     def _layout_names(self) -> tuple[str, ...]:
@@ -224,7 +226,7 @@ class Exporter:
         return LAYOUTS[self.manifest.layout_of(base)]
 
     def _offsets_path(self, base: int) -> str:
-        return f"{self._directory}/offsets/{base:020d}"
+        return f"{self._directory}/{offsets_name(base)}"
 
     # --- step 2
 
@@ -242,7 +244,8 @@ class Exporter:
             if block.end <= lowest:  # expired at the broker
                 break
             begin = max(block.begin, lowest)
-            ours, theirs = self._exported(begin, block.end), self._theirs(paths, begin, block.end)
+            ours = self._exported(begin, block.end)
+            theirs = log_bytes.of_store(self._source.disk, paths, manifest, begin, block.end)
             if ours == theirs:
                 break
             self._prove(block)
@@ -271,35 +274,8 @@ class Exporter:
         return self.manifest.file_size
 
     def _exported(self, begin: int, end: int) -> bytes:
-        return self._read(self._target, self._log_path, begin, end)
-
-    def _theirs(self, paths: dict[int, str], begin: int, end: int) -> bytes:
-        """The broker's bytes as an export holds them: zeros behind the end-of-file record."""
         assert self.manifest is not None
-        data = bytearray(self._read(self._source.disk, lambda base: paths.get(base, ""), begin, end))
-        for segment in self.manifest.segments:
-            unused = max(segment.records_end + END_OF_FILE_BYTES, begin)
-            until = min(segment.end, end)
-            if segment.full and unused < until:
-                data[unused - begin : until - begin] = bytes(until - unused)
-        return bytes(data)
-
-    def _read(self, disk: Disk, path_of: Callable[[int], str], begin: int, end: int) -> bytes:
-        assert self.manifest is not None
-        size, parts = self.manifest.file_size, []
-        while begin < end:
-            base = begin - begin % size
-            stop = min(end, base + size)
-            path = path_of(base)
-            if not path or not disk.exists(path):
-                break
-            file = disk.open(path)
-            try:
-                parts.append(file.read(begin - base, stop - begin))
-            finally:
-                file.close()
-            begin = stop
-        return b"".join(parts)
+        return log_bytes.of_export(self._target, self._directory, self.manifest, begin, end)
 
     def _rejoin(self) -> None:
         """Put aside what the broker does not have any more."""

@@ -177,6 +177,10 @@ class Manifest:
         """Of a file."""
         return self.layout if base >= self.divided else COMMITLOG
 
+    def log_name(self, base: int) -> str:
+        """Of the file that begins there, in the export."""
+        return f"{self.layout_of(base)}/{base:020d}"
+
     @property
     def begin(self) -> int:
         """Log offset of the first exported record; 0 of none."""
@@ -191,6 +195,11 @@ class Manifest:
     def messages(self) -> int:
         """Records in all segments."""
         return sum(segment.messages for segment in self.segments)
+
+
+def offsets_name(base: int) -> str:
+    """Of the file that says where the records of a file begin."""
+    return f"offsets/{base:020d}"
 
 
 def encode(manifest: Manifest) -> bytes:
