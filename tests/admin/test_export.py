@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import random
 import signal
 import subprocess
@@ -88,6 +90,59 @@ class ExportTests(Case):
         code, _, err = self.export()
         self.assertEqual(code, 2)
         self.assertIn(str(self.out), err)
+
+
+class DamagedTests(Case):
+    """``verify`` and ``repair``."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.assertEqual(self.export()[0], 0)
+        self.log = self.out / "commitlog" / "0".zfill(20)
+
+    def flip(self) -> None:
+        data = bytearray(self.log.read_bytes())
+        data[100] ^= 1
+        self.log.write_bytes(data)
+
+    def test_sound(self) -> None:
+        code, out, _ = run("export", "verify", self.out)
+        self.assertEqual(code, 0)
+        self.assertIn("100 messages", out)
+        self.assertIn("all as it was written", out)
+        code, out, _ = run("export", "repair", self.out, "--from", self.store.root)
+        self.assertEqual((code, out), (0, "nothing to repair\n"))
+
+    def test_damaged(self) -> None:
+        self.flip()
+        code, out, _ = run("export", "verify", self.out)
+        self.assertEqual(code, 1)
+        self.assertIn("commitlog/00000000000000000000 at byte", out)
+        code, out, _ = run("export", "--json", "verify", self.out)
+        self.assertEqual((code, [each["file"] for each in json.loads(out)["faults"]]), (1, ["commitlog/" + "0" * 20]))
+        code, out, _ = run("export", "repair", self.out, "--from", self.store.root)
+        self.assertEqual(code, 0)
+        self.assertTrue(out.startswith("repaired: commitlog/"), out)
+        self.assertEqual(run("export", "verify", self.out)[0], 0)
+
+    def test_not_to_be_had(self) -> None:
+        """The store has deleted it."""
+        self.flip()
+        (self.store.root / "commitlog" / "0".zfill(20)).unlink()
+        code, out, _ = run("export", "repair", self.out, "--from", self.store.root)
+        self.assertEqual(code, 1)
+        self.assertTrue(out.startswith("NOT repaired: commitlog/"), out)
+        code, _, err = run("export", "repair", self.out, "--from", self.folder / "nowhere")
+        self.assertEqual(code, 2)
+        self.assertIn("nowhere", err)
+
+    def test_an_action_or_a_store(self) -> None:
+        """A store that has the name of an action is meant by its path."""
+        self.store.root.rename(self.folder / "verify")
+        with contextlib.chdir(self.folder):
+            for words in (("./verify",), ("copy", "verify")):
+                code, out, err = run("export", "--json", *words, self.out, "--broker-name", "b", "--cluster", "c")
+                self.assertEqual((code, json.loads(out or "{}").get("messages")), (0, 100), err)
 
 
 class ProcessTests(Case):

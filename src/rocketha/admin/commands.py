@@ -83,13 +83,17 @@ class Suggesting(click.Group):
 
 
 class Actions(_InTwoSections, Suggesting):
-    """A subcommand with actions.  Its options are each action's, too."""
+    """A subcommand with actions.  Its options are each action's, too.
+
+    :param default: the action that is meant where the first word is none.
+    """
 
     command_class = Command
     subcommand_metavar_name = "action"
 
-    def __init__(self, name: str | None = None, **attrs: Any) -> None:
-        super().__init__(name, **{"subcommand_metavar": "ACTION ...", **attrs})
+    def __init__(self, name: str | None = None, default: str = "", **attrs: Any) -> None:
+        super().__init__(name, **{"subcommand_metavar": "[ACTION] ..." if default else "ACTION ...", **attrs})
+        self._default = default
         self.callback = None  # its docstring was the help
         self._shared = self.params
         self.params = [copy.copy(each) for each in self._shared]
@@ -104,6 +108,7 @@ class Actions(_InTwoSections, Suggesting):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """What stands before the action is moved behind it, where it is parsed."""
+        args = self._with_default(args)
         rest = self.make_parser(ctx).parse_args(list(args))[1]
         if rest:
             before = args[: len(args) - len(rest)]
@@ -112,6 +117,13 @@ class Actions(_InTwoSections, Suggesting):
         if not rest and not ctx.resilient_parsing:
             raise click.UsageError("Missing action.", ctx)
         return left
+
+    def _with_default(self, args: list[str]) -> list[str]:
+        shared = {word for param in self.params for word in param.opts}
+        first = next((each for each in args if each not in shared), None)
+        if not self._default or first in (None, *self.commands, *CONTEXT["help_option_names"]):
+            return args
+        return [self._default, *args]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Actions first: they are what is looked for."""
@@ -135,9 +147,12 @@ def command(name: str, **attrs: Any) -> Callable[[Callable[[Given], int]], click
     return click.command(name, cls=Command, context_settings=CONTEXT, **attrs)
 
 
-def actions(name: str) -> Callable[[Callable[..., Any]], Actions]:
-    """A decorator: the function's options and docstring become those of a subcommand with actions."""
-    return click.command(name, cls=Actions, context_settings=CONTEXT)
+def actions(name: str, default: str = "") -> Callable[[Callable[..., Any]], Actions]:
+    """A decorator: the function's options and docstring become those of a subcommand with actions.
+
+    :param default: the action that is meant where none is named.
+    """
+    return click.command(name, cls=Actions, default=default, context_settings=CONTEXT)
 
 
 def only_one(given: Given, names: Iterable[str]) -> None:

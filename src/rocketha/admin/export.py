@@ -10,26 +10,27 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
 from rocketha.admin import options, output
-from rocketha.admin.commands import DONE, INTERRUPTED, Given
-from rocketha.admin.commands import command as declared
+from rocketha.admin.commands import DONE, FAILED, INTERRUPTED, Given, actions
 from rocketha.errors import ConfigError
-from rocketha.export.exporter import Exporter, Progress
-from rocketha.export.manifest import Manifest
-from rocketha.export.source import Identity, found
+from rocketha.export.exporter import Exporter
+from rocketha.export.manifest import COPY, NAME, Manifest
+from rocketha.export.repairing import ExportOrigin, Origin, Repairer, StoreOrigin
+from rocketha.export.source import Identity, Source, found
 from rocketha.export.target import local_path
+from rocketha.export.verifying import Fault, Verifier
 from rocketha.replication.throttle import Throttle
 from rocketha.store.posix_disk import PosixDisk, ReadingDisk
 
 BAR_CHARACTERS = 30
-BAR_EVERY_S = 0.2
+BAR_EVERY_S, LINE_EVERY_S = 0.2, 60.0
 BURST_BYTES = 8 << 20
 LOOK_EVERY_MS = 100
 """Whether a signal came, while it waits."""
@@ -41,21 +42,35 @@ def _number(text: str) -> int:
     return int(text)
 
 
-@declared("export")
-@click.argument("store")
-@click.argument("directory")
-@click.option(
+@actions("export", default="copy")
+@options.JSON
+def command() -> None:
+    """Copy a broker's store, checked, for other programs; look whether a copy is what was written, and mend it.
+
+    Without an action it is ``copy``.
+    """
+
+
+_LOGS = click.option(
     "--commitlog",
     metavar="DIR",
     multiple=True,
     help="storePathCommitLog, where it is not STORE/commitlog; may be repeated.",
 )
-@click.option(
+_SELF_ID = click.option(
     "--self-id",
     default="",
     metavar="ID",
-    help="dLegerSelfId: the member of DLedger whose data is exported, where STORE has that of several.",
+    help="dLegerSelfId: the member of DLedger whose data is meant, where STORE has that of several.",
 )
+_QUIET = click.option("--quiet", is_flag=True, help="No progress.")
+
+
+@command.command("copy")
+@click.argument("store")
+@click.argument("directory")
+@_LOGS
+@_SELF_ID
 @click.option("--cluster", default="", metavar="NAME", help="Where STORE/brokerIdentity does not say it.")
 @click.option("--broker-name", default="", metavar="NAME", help="The same.")
 @click.option("--broker-id", type=_number, default="0", metavar="N", help="The same.")
@@ -64,36 +79,29 @@ def _number(text: str) -> int:
     "--rate", type=_number, default="0", metavar="MB", help="Read at most so many MB a second (default: no limit)."
 )
 @click.option("--corrupt-too", is_flag=True, help="Export records that do not match their CRC, too, instead of ending.")
-@click.option("--quiet", is_flag=True, help="No progress bar.")
-@options.JSON
-def command(args: Given) -> int:
+@_QUIET
+def copy(args: Given) -> int:
     """Copy a broker's store, checked, for other programs; again for what came since.
 
     STORE is storePathRootDir of a broker, running or not, ours or Java's; DIRECTORY is where the export is, or is to
     be. After a signal the exit code is 130, with what there is by then.
     """
-    root, directory, *logs = map(_path, (args.store, args.directory, *args.commitlog))
-    if not os.path.isdir(root):
-        raise ConfigError(f"no directory {root}")
-    source = found(ReadingDisk(), root, tuple(logs), args.self_id)
-    for place in (root, *source.logs):
-        if not os.path.isdir(place):
-            raise ConfigError(f"no directory {place}")
+    directory, source = _path(args.directory), _source(args, args.store)
     exporter = Exporter(source, PosixDisk(), directory, lambda: int(time.time() * 1000), args.corrupt_too)
     identity = Identity(args.cluster, args.broker_name, args.broker_id)
-    bar = Bar(None if args.quiet or not sys.stderr.isatty() else sys.stderr)
     throttle, began_s = Throttle(args.rate * 1_000_000, BURST_BYTES), time.monotonic()
+    shown = Shown(args.quiet)
     try:
         with stopped_by_signals(exporter.stop) as stopped:
             for progress in exporter.run(identity, args.replica):
-                bar.show(progress)
+                shown.show(progress.position, progress.end)
                 throttle.took(progress.read, _now_ms())
                 wait_ms = max(progress.pause_ms, throttle.wait_ms(_now_ms()))
                 while wait_ms and not stopped():
                     time.sleep(min(wait_ms, LOOK_EVERY_MS) / 1000)
                     wait_ms -= min(wait_ms, LOOK_EVERY_MS)
     finally:
-        bar.end()
+        shown.end()
     if stopped():
         print("stopped; the next run goes on here", file=sys.stderr)
         return INTERRUPTED
@@ -101,6 +109,99 @@ def command(args: Given) -> int:
     made, took_s = exporter.manifest, time.monotonic() - began_s
     output.say(args, _said(made, took_s), **_counts(made), seconds=round(took_s, 1))
     return DONE
+
+
+@command.command("verify")
+@click.argument("directory")
+@_QUIET
+def verify(args: Given) -> int:
+    """Look whether an export is what was written: every byte of the log, and each file that the manifest names.
+
+    Names what is missing or changed by file and offset; exit code 1 where something is.
+    """
+    directory = _path(args.directory)
+    verifier, began_s = Verifier(ReadingDisk(), directory), time.monotonic()
+    _run_through(args, verifier.run(), verifier)
+    manifest, faults = verifier.manifest, verifier.faults
+    if args.json:
+        counts = {} if manifest is None else _counts(manifest)
+        output.say_json({"directory": directory, "faults": _told(faults), **counts})
+    else:
+        for each in faults:
+            print(output.clean(each))
+        if not faults and manifest is not None:
+            print(output.clean(f"{_said(manifest, time.monotonic() - began_s)}; all as it was written"))
+    return FAILED if faults else DONE
+
+
+@command.command("repair")
+@click.argument("directory")
+@click.option(
+    "--from",
+    "places",
+    metavar="PLACE",
+    multiple=True,
+    required=True,
+    help="Where the bytes may still be: the broker's STORE, another replica's, or another export; may be repeated.",
+)
+@_LOGS
+@_SELF_ID
+@_QUIET
+def repair(args: Given) -> int:
+    """Make an export again what it was when it was written.
+
+    What PLACE has counts where it matches the digest in the manifest. Exit code 1 where something could not be mended.
+    """
+    directory = _path(args.directory)
+    repairer = Repairer(PosixDisk(), directory, [_origin(args, each) for each in args.places])
+    _run_through(args, repairer.run(), repairer)
+    mended = [each for each in repairer.found if each not in repairer.left]
+    if args.json:
+        output.say_json({"directory": directory, "repaired": _told(mended), "left": _told(repairer.left)})
+    else:
+        for each in mended:
+            print(output.clean(f"repaired: {each}"))
+        for each in repairer.left:
+            print(output.clean(f"NOT repaired: {each}"))
+        if not repairer.found:
+            print("nothing to repair")
+    return FAILED if repairer.left else DONE
+
+
+def _run_through(args: Given, steps: Iterable[int], of: Verifier | Repairer) -> None:
+    shown = Shown(args.quiet)
+    try:
+        for done in steps:
+            manifest = of.manifest
+            shown.show(done, 0 if manifest is None else manifest.end - manifest.begin)
+    finally:
+        shown.end()
+
+
+def _told(faults: Iterable[Fault]) -> list[dict[str, Any]]:
+    return [{"file": each.path, "offset": each.offset, "what": each.what} for each in faults]
+
+
+def _origin(args: Given, text: str) -> Origin:
+    place = _path(text)
+    if any(os.path.exists(os.path.join(place, name)) for name in (NAME, COPY)):
+        return ExportOrigin(ReadingDisk(), place)
+    return StoreOrigin(_source(args, text))
+
+
+def _source(args: Given, text: str) -> Source:
+    """A store.
+
+    :raises ConfigError: it is none.
+    """
+    root = _path(text)
+    if not os.path.isdir(root):
+        raise ConfigError(f"no directory {root}")
+    source = found(ReadingDisk(), root, tuple(map(_path, args.commitlog)), args.self_id)
+    for place in source.logs:
+        if not os.path.isdir(place):
+            raise ConfigError(f"no directory {place}")
+    return source
 
 
 def _path(text: str) -> str:
@@ -153,34 +254,53 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[Callable[[], bool]]
             signal.signal(number, handler)
 
 
-class Bar:
-    """How far it is, on one line of a terminal; nothing elsewhere."""
+class Shown:
+    """How far it is: on one line of a terminal, and of a file a line a minute.
 
-    def __init__(self, out: TextIO | None) -> None:
-        self._out = out
-        self._shown_s = 0.0
+    :param quiet: nothing is shown.
+    """
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet, self._terminal = quiet, sys.stderr.isatty()
+        self._every_s = BAR_EVERY_S if self._terminal else LINE_EVERY_S
+        self._began_s = self._shown_s = time.monotonic()
         self._begin: int | None = None
-        self._began_s = time.monotonic()
+        self._drawn = False
 
-    def show(self, progress: Progress) -> None:
-        """At most every fifth of a second."""
-        if self._out is None:
-            return
+    def show(self, position: int, end: int) -> None:
+        """Now and then.
+
+        :param position: bytes that are done, from wherever the first ones were; ``end``: of so many, or less.
+        """
         now_s = time.monotonic()
         if self._begin is None:
-            self._begin = progress.position - progress.read
-        if now_s - self._shown_s < BAR_EVERY_S:
+            self._begin = position
+        if self._quiet or now_s - self._shown_s < self._every_s:
             return
         self._shown_s = now_s
-        done = (progress.position - self._begin) / max(1, progress.end - self._begin)
-        rate = (progress.position - self._begin) / max(0.001, now_s - self._began_s) / 1e6
-        filled = "#" * int(done * BAR_CHARACTERS)
-        self._out.write(f"\r[{filled:<{BAR_CHARACTERS}}] {progress.position / 1e6:,.0f} MB, {rate:,.0f} MB/s ")
-        self._out.flush()
+        rate = (position - self._begin) / max(0.001, now_s - self._began_s)
+        left_s = (end - position) / rate if rate > 0 else 0
+        said = f"{position / 1e6:,.0f} of {end / 1e6:,.0f} MB, {rate / 1e6:,.0f} MB/s, {_time(left_s)} left"
+        if self._terminal:
+            done = (position - self._begin) / max(1, end - self._begin)
+            said = f"\r[{'#' * int(done * BAR_CHARACTERS):<{BAR_CHARACTERS}}] {said} \x1b[K"
+        sys.stderr.write(said if self._terminal else f"{said}\n")
+        sys.stderr.flush()
+        self._drawn = self._terminal
 
     def end(self) -> None:
-        """The line is gone."""
-        if self._out is not None and self._shown_s:
-            self._out.write("\r\x1b[K")
-            self._out.flush()
-            self._shown_s = 0.0
+        """A terminal's line is gone."""
+        if self._drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return (
+        f"{minutes // 60} h {minutes % 60} min"
+        if minutes >= 60
+        else f"{minutes} min {rest} s"
+        if minutes
+        else f"{rest} s"
+    )

@@ -38,6 +38,7 @@ from rocketha.export.layouts import LAYOUTS, Layout
 from rocketha.export.manifest import (
     BLOCK_BYTES,
     COMMITLOG,
+    COPY,
     DLEDGER,
     FILE_BYTES_MAX,
     NAME,
@@ -197,8 +198,8 @@ class Exporter:
 
     def _look_at_files(self, manifest: Manifest) -> None:
         """What the manifest names is there, and itself."""
-        small = [f"{name}{end}" for name in SMALL_FILES for end in ("", ".tmp")]
-        self._refuse_links((*self._layout_names, "offsets", "cuts", "config", f"{NAME}.tmp", *small))
+        replaced = [f"{name}{end}" for name in (NAME, COPY, *SMALL_FILES) for end in ("", ".tmp")]
+        self._refuse_links((*self._layout_names, "offsets", "cuts", "config", *replaced))
         for segment in manifest.segments:
             for path, size in (
                 (self._log_path(segment.base), segment.end - segment.base),
@@ -292,7 +293,7 @@ class Exporter:
         atomic_file.make_dirs(self._target, f"{self._directory}/cuts")
         path = self._new_cut(f"{kept.end:020d}-{manifest.end:020d}", len(manifest.cuts))
         self._write_new(f"{path}.offsets", [self._read_offsets(kept, gone), *map(self._all_offsets, behind[1:])])
-        self._write_new(path, (self._exported(*each) for each in spans(kept.end, manifest.end)))
+        sha256 = self._write_new(path, (self._exported(*each) for each in spans(kept.end, manifest.end)))
         digests = Digests(manifest.begin, within(manifest.blocks, kept.end - kept.end % BLOCK_BYTES))
         for block in manifest.blocks:
             if block.begin <= digests.end < block.end:
@@ -301,7 +302,7 @@ class Exporter:
         epochs = tuple(
             attrs.evolve(each, start=max(each.start, kept.end)) for each in manifest.epochs if each.end > kept.end
         )
-        cut = Cut(kept.end, manifest.end, self._now_ms(), path, behind, epochs)
+        cut = Cut(kept.end, manifest.end, self._now_ms(), path, behind, epochs, sha256)
         self._save(
             attrs.evolve(
                 manifest,
@@ -378,19 +379,21 @@ class Exporter:
     def _all_offsets(self, segment: Segment) -> bytes:
         return self._read_offsets(attrs.evolve(segment, messages=0), segment)
 
-    def _write_new(self, path: str, parts: Iterable[bytes]) -> None:
-        """A file of their own."""
-        path = f"{self._directory}/{path}"
+    def _write_new(self, path: str, parts: Iterable[bytes]) -> str:
+        """A file of their own; its digest."""
+        path, digest = f"{self._directory}/{path}", hashlib.sha256()
         file = self._target.create(path, 0)
         try:
             at = 0
             for part in filter(None, parts):
                 file.write(at, [part])
+                digest.update(part)
                 at += len(part)
             file.sync()
         finally:
             file.close()
         self._target.sync_dir(f"{self._directory}/cuts")
+        return digest.hexdigest()
 
     # --- step 3
 
@@ -578,8 +581,11 @@ class Exporter:
         )
 
     def _save(self, manifest: Manifest) -> None:
-        atomic_file.save(self._target, f"{self._directory}/{NAME}", encode(manifest), backup=False)
+        manifest = attrs.evolve(manifest, copied=True)
+        data = encode(manifest)
+        atomic_file.save(self._target, f"{self._directory}/{NAME}", data, backup=False)
         self.manifest = manifest
+        atomic_file.save(self._target, f"{self._directory}/{COPY}", data, backup=False)
 
 
 def _in_common(one: bytes, other: bytes) -> bytes:

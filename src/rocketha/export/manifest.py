@@ -18,6 +18,7 @@ Numbers are offsets in bytes from the begin of the log, times ms since 1970.
 - ``confirmed``: below it nothing is ever taken back.
 - ``cuts``: what an earlier export had and the broker does not have any more, as it was cut when a master switched.
 - ``writing``: the file that a run has begun, before a segment names it; so no file is written over that is not ours.
+- ``copied``: there is a second copy of the manifest, written behind it, so one save older where a run died.
 - ``sha256``: of the manifest up to it, so that a damaged one is not believed; earlier versions wrote none.
 
 No counterpart in Java.
@@ -37,6 +38,8 @@ from rocketha.errors import CorruptStore
 
 VERSION = 1
 NAME = "manifest.json"
+COPY = "manifest.copy.json"
+"""The same once more, for :mod:`rocketha.export.repairing`; nobody else reads it."""
 COMMITLOG, DLEDGER = "commitlog", "dledger"
 """Layouts of a log's files."""
 BLOCK_BYTES = 4 << 20
@@ -137,6 +140,7 @@ class Cut:
     :ivar path: where in the export they are kept; where their records begin is in ``path`` and ``.offsets``.
     :ivar segments: what of which file they are.
     :ivar epochs: which masters had written them.
+    :ivar sha256: of the bytes, in hex; empty of cuts by earlier versions.
     """
 
     begin: int
@@ -145,6 +149,7 @@ class Cut:
     path: str
     segments: tuple[Segment, ...] = ()
     epochs: tuple[EpochRange, ...] = ()
+    sha256: str = ""
 
 
 @attrs.frozen
@@ -172,6 +177,7 @@ class Manifest:
     layout: str = COMMITLOG
     writing: int = -1
     divided: int = 0
+    copied: bool = False
 
     def layout_of(self, base: int) -> str:
         """Of a file."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from rocketha.errors import ConfigError
-from rocketha.export.manifest import NAME
+from rocketha.export.manifest import COPY, NAME
 from rocketha.store.disk import Disk
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
@@ -57,6 +57,8 @@ def refuse_foreign(disk: Disk, directory: str, places: Iterable[str]) -> None:
     if not disk.is_dir(directory):
         raise ConfigError(f"{directory} is no directory")
     names = disk.list(directory)
+    if NAME not in names and COPY in names:
+        raise ConfigError(f"{directory} is an export that has lost its {NAME}: rocketha export repair makes it again")
     if NAME not in names and set(names) - {*_UNFINISHED, *FILE_SYSTEMS}:
         raise ConfigError(
             f"{directory} is not empty, and no export: it has no {NAME}; nothing in it was changed, export to another"

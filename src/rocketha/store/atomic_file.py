@@ -28,8 +28,8 @@ def save(disk: Disk, path: str, data: bytes, backup: bool = True) -> None:
     if backup and disk.exists(path):
         former = disk.read_all(path, SIZE_MAX)
         if former and former != data:
-            _replace(disk, path + ".bak", former)
-    _replace(disk, path, data)
+            replace(disk, path + ".bak", former)
+    replace(disk, path, data)
 
 
 def load(disk: Disk, path: str) -> bytes | None:
@@ -52,7 +52,8 @@ def candidates(disk: Disk, path: str) -> list[bytes]:
     return [data for data in found if data]
 
 
-def _replace(disk: Disk, path: str, data: bytes) -> None:
+def replace(disk: Disk, path: str, data: bytes) -> None:
+    """The same as :func:`save` without a backup, of any size."""
     temporary = path + ".tmp"
     if disk.exists(temporary):  # left by a crash
         disk.remove(temporary)

@@ -1,0 +1,169 @@
+"""An export becomes again what it was when it was written, from whoever still has the bytes.
+
+Pure.  Theory of operation.  Nothing is believed because of where it comes from: the broker's store, another replica's,
+or another export is asked for a block, a cut or a small file, and what matches the digest in the manifest is right.
+What only repeats the log is made of it again.  So a repair may end anywhere, and be done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+import attrs
+
+from rocketha.export import log_bytes
+from rocketha.export.manifest import Block, Cut, Manifest, SmallFile
+from rocketha.export.source import Source
+from rocketha.export.target import LOCK
+from rocketha.export.verifying import Fault, Verifier
+from rocketha.store import atomic_file
+from rocketha.store.disk import Disk
+from rocketha.wire.limits import TABLE_FILE_BYTES_MAX
+
+ROUNDS_MAX = 3
+"""The log, what repeats it, and a look at both."""
+
+
+class Origin(Protocol):
+    """Who may still have what an export has lost; what it gives need not be right."""
+
+    def log(self, wanted: Manifest, begin: int, end: int) -> bytes:
+        """Bytes of the log, as the export that ``wanted`` is of holds them."""
+
+    def cut(self, wanted: Manifest, cut: Cut) -> bytes:
+        """What was taken back."""
+
+    def small_file(self, path: str) -> bytes:
+        """A whole file, by its path in an export; nothing where it is not there."""
+
+
+@attrs.frozen
+class StoreOrigin:
+    """A broker's store, its own or a replica's."""
+
+    source: Source
+
+    def log(self, wanted: Manifest, begin: int, end: int) -> bytes:
+        return log_bytes.of_store(self.source.disk, self.source.segments(), wanted, begin, end)
+
+    def cut(self, wanted: Manifest, cut: Cut) -> bytes:
+        return self.log(attrs.evolve(wanted, segments=cut.segments), cut.begin, cut.end)
+
+    def small_file(self, path: str) -> bytes:
+        return dict(self.source.small_files()).get(path, b"")
+
+
+class ExportOrigin:
+    """Another export, of this replica or another one."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        """
+        :raises ConfigError: there is none.
+        :raises CorruptStore: it has no manifest to believe.
+        """
+        self._disk, self._directory = disk, directory
+        self._manifest = Verifier(disk, directory).believed()
+
+    def log(self, wanted: Manifest, begin: int, end: int) -> bytes:
+        return log_bytes.of_export(self._disk, self._directory, self._manifest, begin, end)
+
+    def cut(self, wanted: Manifest, cut: Cut) -> bytes:
+        for each in self._manifest.cuts:
+            if each.sha256 == cut.sha256:
+                return self._whole(each.path, each.end - each.begin)
+        return self.log(wanted, cut.begin, cut.end)
+
+    def small_file(self, path: str) -> bytes:
+        return self._whole(path, TABLE_FILE_BYTES_MAX)
+
+    def _whole(self, name: str, size_max: int) -> bytes:
+        path = f"{self._directory}/{name}"
+        there = self._disk.exists(path) and not self._disk.is_link(path) and self._disk.size(path) <= size_max
+        return self._disk.read_all(path, size_max) if there else b""
+
+
+class Repairer:
+    """Of one export.
+
+    :ivar manifest: None before the run, and where there is none to believe.
+    :ivar found: what was wrong.
+    :ivar left: what still is.
+    """
+
+    def __init__(self, disk: Disk, directory: str, origins: Sequence[Origin]) -> None:
+        self.manifest: Manifest | None = None
+        self.found: list[Fault] = []
+        self.left: list[Fault] = []
+        self._disk, self._directory, self._origins = disk, directory, origins
+
+    def run(self) -> Iterator[int]:
+        """Mend what can be; yields how many bytes of the log were looked at in this round.
+
+        :raises ConfigError: there is no export.
+        :raises DiskFailure: of any side; the same can be done again.
+        """
+        verifier = Verifier(self._disk, self._directory)
+        verifier.refuse_others()
+        lock = self._disk.lock(f"{self._directory}/{LOCK}")
+        try:
+            for _ in range(ROUNDS_MAX):
+                for done in verifier.run():
+                    self.manifest = verifier.manifest
+                    yield done
+                manifest = self.manifest = verifier.manifest
+                self.left = list(verifier.faults)
+                self.found += [each for each in self.left if each not in self.found]
+                mended = [manifest is not None and self._mend(manifest, each) for each in self.left]
+                if not any(mended):
+                    return
+        finally:
+            lock.release()
+
+    def _mend(self, manifest: Manifest, fault: Fault) -> bool:
+        """Whether something was written."""
+        lost = fault.lost
+        if isinstance(lost, bytes):
+            return self._save(fault.path, lost)
+        if isinstance(lost, SmallFile):
+            files = (each.small_file(lost.path) for each in self._origins)
+            return self._save(fault.path, _proven(files, lost.sha256))
+        if isinstance(lost, Cut):
+            cuts = (each.cut(manifest, lost) for each in self._origins)
+            return self._save(fault.path, _proven(cuts, lost.sha256))
+        mended = [self._mend_block(manifest, each) for each in lost]
+        return any(mended)
+
+    def _mend_block(self, manifest: Manifest, block: Block) -> bool:
+        blocks = (each.log(manifest, block.begin, block.end) for each in self._origins)
+        data = _proven(blocks, block.sha256)
+        if data is None:
+            return False
+        for base, begin, end in log_bytes.in_files(block.begin, block.end, manifest.file_size):
+            name = manifest.log_name(base)
+            path = f"{self._directory}/{name}"
+            if self._disk.is_link(path):
+                self._disk.remove(path)
+            atomic_file.make_dirs(self._disk, path.rpartition("/")[0])
+            file = self._disk.open(path) if self._disk.exists(path) else self._disk.create(path, 0)
+            try:
+                file.write(begin - base, [data[begin - block.begin : end - block.begin]])
+                file.sync()
+            finally:
+                file.close()
+            self._disk.sync_dir(path.rpartition("/")[0])
+        return True
+
+    def _save(self, name: str, data: bytes | None) -> bool:
+        if data is None:
+            return False
+        path = f"{self._directory}/{name}"
+        atomic_file.make_dirs(self._disk, path.rpartition("/")[0])
+        atomic_file.replace(self._disk, path, data)
+        return True
+
+
+def _proven(offers: Iterable[bytes], sha256: str) -> bytes | None:
+    """The first that matches the digest."""
+    return next((each for each in offers if hashlib.sha256(each).hexdigest() == sha256), None)
