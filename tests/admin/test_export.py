@@ -55,7 +55,7 @@ class ExportTests(Case):
             ((self.folder / "none", self.out), "no directory"),
             ((self.store.root, self.store.root / "out"), "is within the store"),
             ((self.store.root, self.out, "--rate", "fast"), "'fast' is not a number"),
-            ((self.store.root,), "Missing argument 'DIRECTORY'"),
+            ((self.store.root,), "Give STORE and DIRECTORY."),
             ((self.folder, self.folder.parent / "out"), "no directory"),
         ):
             code, out, err = run("export", *arguments)
@@ -135,6 +135,21 @@ class DamagedTests(Case):
         code, _, err = run("export", "repair", self.out, "--from", self.folder / "nowhere")
         self.assertEqual(code, 2)
         self.assertIn("nowhere", err)
+
+    def test_a_configuration(self) -> None:
+        """It says where the store is, and who the broker is; flags go before it."""
+        log = self.folder / "elsewhere"
+        (self.store.root / "commitlog").rename(log)
+        config = self.folder / "broker.conf"
+        config.write_text(
+            f"brokerClusterName=c\nbrokerName=b\nstorePathRootDir={self.store.root}\nstorePathCommitLog={log}\n"
+        )
+        code, out, err = run("export", "--json", "--config", config, self.out)
+        self.assertEqual((code, json.loads(out or "{}").get("messages")), (0, 100), err)
+        code, out, _ = run("export", "--json", "-c", config, self.folder / "other", "--broker-name", "x")
+        self.assertEqual((code, json.loads(out or "{}").get("replica")), (0, "x-0"))
+        for words in (("--config", config, self.store.root, self.out), (self.out,), ("--config", self.out, self.out)):
+            self.assertEqual(run("export", *words)[0], 2)
 
     def test_an_action_or_a_store(self) -> None:
         """A store that has the name of an action is meant by its path."""

@@ -27,6 +27,7 @@ from rocketha.export.source import Identity, Source, found
 from rocketha.export.target import local_path
 from rocketha.export.verifying import Fault, Verifier
 from rocketha.replication.throttle import Throttle
+from rocketha.services.config import loading
 from rocketha.store.posix_disk import PosixDisk, ReadingDisk
 
 BAR_CHARACTERS = 30
@@ -67,8 +68,13 @@ _QUIET = click.option("--quiet", is_flag=True, help="No progress.")
 
 
 @command.command("copy")
-@click.argument("store")
-@click.argument("directory")
+@click.argument("places", nargs=-1, metavar="[STORE] DIRECTORY")
+@click.option(
+    "-c",
+    "--config",
+    metavar="FILE",
+    help="The broker's configuration: where its store is, and who it is. Without STORE.",
+)
 @_LOGS
 @_SELF_ID
 @click.option("--cluster", default="", metavar="NAME", help="Where STORE/brokerIdentity does not say it.")
@@ -86,7 +92,8 @@ def copy(args: Given) -> int:
     STORE is storePathRootDir of a broker, running or not, ours or Java's; DIRECTORY is where the export is, or is to
     be. After a signal the exit code is 130, with what there is by then.
     """
-    directory, source = _path(args.directory), _source(args, args.store)
+    store, directory = _places(args)
+    source = _source(args, store)
     exporter = Exporter(source, PosixDisk(), directory, lambda: int(time.time() * 1000), args.corrupt_too)
     identity = Identity(args.cluster, args.broker_name, args.broker_id)
     throttle, began_s = Throttle(args.rate * 1_000_000, BURST_BYTES), time.monotonic()
@@ -166,6 +173,28 @@ def repair(args: Given) -> int:
         if not repairer.found:
             print("nothing to repair")
     return FAILED if repairer.left else DONE
+
+
+def _places(args: Given) -> tuple[str, str]:
+    """Store and export; what a configuration says is put where it was not given.
+
+    :raises click.UsageError: one is missing, or too many are there.
+    :raises ConfigError: the configuration is wrong.
+    """
+    wanted = 2 if args.config is None else 1
+    if len(args.places) != wanted:
+        said = "STORE and DIRECTORY" if args.config is None else "DIRECTORY alone, since --config names the store"
+        raise click.UsageError(f"Give {said}.", click.get_current_context(silent=True))
+    if args.config is None:
+        return args.places[0], _path(args.places[1])
+    config = loading.load_broker(loading.read_file(args.config), args.config).config
+    replication = config.replication
+    args.cluster, args.broker_name = args.cluster or config.broker_cluster_name, args.broker_name or config.broker_name
+    args.broker_id = args.broker_id or config.broker_id
+    args.commitlog = args.commitlog or (config.store.store_path_commit_log,)
+    if replication.enable_dleger_commit_log:
+        args.self_id = args.self_id or replication.d_leger_self_id
+    return config.store.store_path_root_dir, _path(args.places[0])
 
 
 def _run_through(args: Given, steps: Iterable[int], of: Verifier | Repairer) -> None:
