@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from rocketha.export.manifest import BLOCK_BYTES, EpochRange
 from rocketha.wire import properties as names
-from rocketha_spark import text
+from rocketha_spark import kinds, text
 from rocketha_spark.bodies import CODEC_BITS, CODECS, COMPRESSED
 from rocketha_spark.exports import Export
 from rocketha_spark.records import Records
@@ -80,6 +80,19 @@ class Columns:
 
     def _make_topic(self) -> pa.Array:
         return self.topics
+
+    @functools.cached_property
+    def _kinds(self) -> pa.StringArray:
+        return kinds.kinds(self.topics)
+
+    def _make_kind(self) -> pa.Array:
+        return self._kinds
+
+    def _make_real_topic(self) -> pa.Array:
+        return kinds.real_topics(self._kinds, self.topics, self._pairs)
+
+    def _make_stored_again(self) -> pa.Array:
+        return kinds.stored_again(self._kinds, self._pairs, self.make("sys_flag"))
 
     @functools.cached_property
     def topics(self) -> pa.StringArray:

@@ -12,12 +12,14 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
 from rocketha.wire.properties import INNER_NUM
+from rocketha_spark.kinds import HALF, OP, TIMER
 from rocketha_spark.read import queued, read
 
 PLACES_MAX = 100
 """Of one duplicate that are named."""
 
 _QUEUE = ("replica", "topic", "queue_id")
+_KIND = ("kind", "real_topic", "stored_again")
 
 
 def loss(table: DataFrame) -> DataFrame:
@@ -44,13 +46,15 @@ def loss(table: DataFrame) -> DataFrame:
 def duplicates(table: DataFrame) -> DataFrame:
     """Records of one queue with one queue offset, and of one topic with one unique key; with where they stand.
 
-    A message that is delivered again keeps its key: it is told apart by its ``reconsume_times``.
+    A message that is delivered again keeps its key: it is told apart by its ``reconsume_times``.  So does one that
+    waits for its time or its transaction: there only what producers sent counts, by the topic that it is for.
     """
     standing = queued(table)
     by_offset = _doubled(standing, "queue_offset", _QUEUE, sql.col("queue_offset").cast("string"))
-    keyed = standing.where("uniq_key is not null")
+    waiting = sql.col("stored_again") & sql.col("kind").isin(TIMER, HALF, OP)
+    keyed = standing.where("uniq_key is not null").where(~waiting)
     return by_offset.unionByName(
-        _doubled(keyed, "uniq_key", ("replica", "topic", "reconsume_times"), sql.col("uniq_key"))
+        _doubled(keyed, "uniq_key", ("replica", "topic", "real_topic", "reconsume_times"), sql.col("uniq_key"))
     )
 
 
@@ -138,12 +142,13 @@ def corrupt(table: DataFrame) -> DataFrame:
 
 
 def unkept(table: DataFrame, ledger: DataFrame) -> DataFrame:
-    """What a producer's ledger has and the log does not: rows of the ledger.
+    """What a producer's ledger has and the log does not: rows of the ledger.  A message that waits for its time,
+    or in a transaction, is kept.
 
     :param ledger: of each message that was acknowledged ``topic`` and ``uniq_key`` (what a SendResult calls msgId), and
         whatever else its writer wants to see of those that are missing.
     """
-    kept = queued(table).select("topic", "uniq_key")
+    kept = queued(table).select(sql.col("real_topic").alias("topic"), "uniq_key")
     return ledger.join(kept, ["topic", "uniq_key"], "left_anti")
 
 
@@ -155,9 +160,10 @@ def unclean(table: DataFrame, cuts: DataFrame) -> DataFrame:
 
     :param cuts: the table with the option ``cuts``.
     """
-    kept = queued(table).select("topic", "uniq_key")
-    lost = queued(cuts).join(kept, ["topic", "uniq_key"], "left_anti")
-    return lost.select(*COLUMNS["unclean"]).drop("sys_flag")
+    kept = queued(table).select("real_topic", "uniq_key")
+    messages = queued(cuts).where(sql.col("kind") != OP)
+    lost = messages.join(kept, ["real_topic", "uniq_key"], "left_anti")
+    return lost.select(*COLUMNS["unclean"]).drop("sys_flag", "kind")
 
 
 AUDITS: dict[str, Callable[..., DataFrame]] = {
@@ -172,7 +178,7 @@ AUDITS: dict[str, Callable[..., DataFrame]] = {
 
 COLUMNS = {
     "loss": (*_QUEUE, "queue_offset", "phys_offset", "sys_flag", "properties"),
-    "duplicates": (*_QUEUE, "queue_offset", "phys_offset", "sys_flag", "uniq_key", "reconsume_times"),
+    "duplicates": (*_QUEUE, "queue_offset", "phys_offset", "sys_flag", "uniq_key", "reconsume_times", *_KIND),
     "order": (*_QUEUE, "queue_offset", "phys_offset", "sys_flag", "store_ts", "source_file"),
     "divergence": ("replica", "phys_offset", "size", "epoch", "record_digest"),
     "epochs": ("replica", "phys_offset", "epoch"),
@@ -183,13 +189,15 @@ COLUMNS = {
         "size",
         "epoch",
         *_QUEUE[1:],
+        "real_topic",
+        "kind",
         "queue_offset",
         "uniq_key",
         "store_ts",
         "sys_flag",
         "source_file",
     ),
-    "unkept": ("topic", "uniq_key", "sys_flag"),
+    "unkept": ("real_topic", "uniq_key", "sys_flag"),
 }
 """What each reads; the others are not made."""
 

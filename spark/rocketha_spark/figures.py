@@ -34,12 +34,13 @@ def lag(table: DataFrame, seconds: int = 60) -> DataFrame:
     """For each replica and minute, from its ``begin`` on, how long messages took from their producer to the log:
     ``messages``, the percentiles ``p50`` to ``p999`` and the ``longest``, in ms.
 
-    Clocks of two machines: a producer whose clock is ahead makes delays below 0, which count as they are.  Percentiles
-    are exact, between two values in proportion.
+    What the broker stored again (a delayed message that is due, a committed one, a retry) is no producer's, and does
+    not count.  Clocks of two machines: a producer whose clock is ahead makes delays below 0, which count as they are.
+    Percentiles are exact, between two values in proportion.
 
     :param seconds: of a row, instead of a minute.
     """
-    timed = table.where("born_ts is not null and store_ts is not null")
+    timed = table.where("born_ts is not null and store_ts is not null and not stored_again")
     taken = timed.select("replica", span(seconds), _elapsed(sql.col("born_ts"), sql.col("store_ts")).alias("ms"))
     found = taken.groupBy("replica", "begin").agg(
         sql.count("*").alias("messages"),
@@ -77,7 +78,7 @@ def cost(table: DataFrame) -> DataFrame:
 FIGURES: dict[str, Callable[[DataFrame], DataFrame]] = {"lag": lag, "skew": skew, "cost": cost}
 
 COLUMNS = {
-    "lag": ("replica", "born_ts", "store_ts"),
+    "lag": ("replica", "born_ts", "store_ts", "stored_again"),
     "skew": ("replica", *_QUEUE, "size", "sys_flag"),
     "cost": ("replica", "topic", "size", "body_length", "dt"),
     "consumer_lag": ("replica", *_QUEUE, "queue_offset", "store_ts", "sys_flag"),

@@ -19,7 +19,8 @@ from rocketha.wire.properties import parse_text
 from rocketha.wire.record import Record, encode
 from tests.export.stores import FILE_BYTES, NOW_MS, LedgerStore, Store
 
-NAMES = ("TAGS", "KEYS", "UNIQ_KEY", "DELAY", "color", "größe", "a", "INNER_NUM")
+NAMES = ("TAGS", "KEYS", "UNIQ_KEY", "DELAY", "color", "größe", "a", "INNER_NUM", "REAL_TOPIC", "RETRY_TOPIC")
+NAMES += ("DLQ_ORIGIN_TOPIC", "TIMER_ROLL_TIMES", "TRANSACTION_CHECK_TIMES")
 VALUES = (
     "",
     "1",
@@ -34,8 +35,18 @@ VALUES = (
     "2147483647",
     "-2147483649",
     "1.5",
+    "0",
+    "%RETRY%g",
 )
 TOPICS = ("A", "B", "%RETRY%group", "Thema-ä", "t" * 127, "long" * 40, "x" * 300)
+TOPICS += (
+    "SCHEDULE_TOPIC_XXXX",
+    "rmq_sys_wheel_timer",
+    "RMQ_SYS_TRANS_HALF_TOPIC",
+    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+    "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
+    "%DLQ%g",
+)
 
 CODECS = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
 
@@ -128,6 +139,23 @@ def host(data: bytes) -> str:
     return "[" + ":".join(re.sub("^0+(?=.)", "", group) for group in address.exploded.split(":")) + f"]:{port}"
 
 
+def kind(record: Record, pairs: dict[str, str]) -> tuple[str, str, bool]:
+    """What a record is, which topic it is for, and whether no producer stored it."""
+    topic, real = record.topic, pairs.get("REAL_TOPIC")
+    if topic == "SCHEDULE_TOPIC_XXXX":
+        return "delayed", real or topic, bool(real and real.startswith("%RETRY%"))
+    if topic == "rmq_sys_wheel_timer":
+        return "timer", real or topic, pairs.get("TIMER_ROLL_TIMES", "0") != "0"
+    if topic.endswith("TRANS_HALF_TOPIC"):
+        return "half", real or topic, "TRANSACTION_CHECK_TIMES" in pairs
+    if topic.endswith("TRANS_OP_HALF_TOPIC"):
+        return "op", topic, True
+    if topic.startswith(("%RETRY%", "%DLQ%")):
+        came_from = pairs.get("DLQ_ORIGIN_TOPIC") or pairs.get("RETRY_TOPIC") or topic
+        return "retry" if topic.startswith("%R") else "dead letter", came_from, True
+    return "plain", topic, real is not None or record.sys_flag & 0xC == 8
+
+
 def rows(
     records: dict[int, Record],
     manifest: Manifest,
@@ -165,6 +193,7 @@ def rows(
             "term": entry[1] if entry else None,
             "ledger_index": entry[0] if entry else None,
             "topic": record.topic,
+            **dict(zip(("kind", "real_topic", "stored_again"), kind(record, pairs), strict=True)),
             "queue_id": record.queue_id,
             "queue_offset": record.queue_offset,
             "msg_id": (record.store_host + at.to_bytes(8, "big")).hex().upper(),

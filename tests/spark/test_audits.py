@@ -13,11 +13,13 @@ from pathlib import Path
 
 from rocketha.store import epoch_file
 from rocketha.store.posix_disk import PosixDisk
+from rocketha.wire import properties
 from rocketha.wire.ha_values import EpochEntry
 from rocketha.wire.properties import parse
 from rocketha.wire.record import Record
 from rocketha_spark import __main__ as command
 from rocketha_spark import audits
+from rocketha_spark.read import read
 from tests.export.stores import Store, made
 from tests.seeds import SeededCase
 from tests.spark.session import session
@@ -141,6 +143,47 @@ class AuditTests(SeededCase):
         self.assertIn([first.physical_offset, other.physical_offset], wanted)
         kinds = Counter(row["kind"] for row in found)
         self.assertEqual((kinds["uniq_key"], kinds["queue_offset"] >= 1), (len(chosen) - 1, True))
+
+    def waiting(self) -> list[Record]:
+        """Lives of messages of topic A: delayed, given back by two groups, timed, in a transaction."""
+
+        def record(topic: str, key: str, **more: str) -> Record:
+            named = properties.build({"UNIQ_KEY": key, **more})
+            return made(self.chance, topic, 0)._replace(properties=named, sys_flag=0)
+
+        back = [record("SCHEDULE_TOPIC_XXXX", "k1", REAL_TOPIC=f"%RETRY%{name}", RETRY_TOPIC="A") for name in "gh"]
+        half = record("RMQ_SYS_TRANS_HALF_TOPIC", "k4", REAL_TOPIC="A", TRAN_MSG="true")
+        return [
+            record("SCHEDULE_TOPIC_XXXX", "k1", REAL_TOPIC="A", DELAY="3"),
+            record("A", "k1", REAL_TOPIC="A"),
+            *(each._replace(reconsume_times=1) for each in back),
+            record("rmq_sys_wheel_timer", "k2", REAL_TOPIC="A"),
+            record("rmq_sys_wheel_timer", "k2", REAL_TOPIC="A", TIMER_ROLL_TIMES="1"),
+            record("rmq_sys_wheel_timer", "k3", REAL_TOPIC="A"),
+            half,
+            record("RMQ_SYS_TRANS_HALF_TOPIC", "k4", REAL_TOPIC="A", TRANSACTION_CHECK_TIMES="1"),
+            record("RMQ_SYS_TRANS_HALF_TOPIC", "k5", REAL_TOPIC="A"),
+            record("RMQ_SYS_TRANS_OP_HALF_TOPIC", "k4", TAGS="d"),
+            record("A", "k4", TRAN_MSG="true")._replace(sys_flag=8),
+        ]
+
+    def test_what_waits(self) -> None:
+        """It is no duplicate, and not lost; what a producer sent twice is one there, too."""
+        store = self.store(30)
+        lives = self.waiting()
+        store.append(lives)
+        self.export(store)
+        self.assertEqual((self.findings("duplicates"), self.findings("loss")), ([], []))
+        ledger = session().createDataFrame(
+            [("A", f"k{number}") for number in range(1, 7)], "topic string, uniq_key string"
+        )
+        table = read(session(), str(self.root / "a"), audits.COLUMNS["unkept"])
+        self.assertEqual([row["uniq_key"] for row in audits.unkept(table, ledger).collect()], ["k6"])
+        again = [store.append([each])[0] for each in (lives[7], lives[4], lives[1])]
+        self.export(store)
+        found = self.findings("duplicates")
+        self.assertEqual({row["phys_offsets"][-1] for row in found}, {each.physical_offset for each in again})
+        self.assertEqual({row["topic"] for row in found}, {lives[7].topic, lives[4].topic, "A"})
 
     def test_order(self) -> None:
         """A clock that was set back, within a file and from one to the next; a queue whose offsets went back."""

@@ -20,6 +20,7 @@ from rocketha_spark.parquet import to_parquet
 from rocketha_spark.read import read
 from tests.export.stores import Store, made
 from tests.seeds import SeededCase
+from tests.spark.logs import kind
 from tests.spark.session import session
 
 
@@ -66,6 +67,8 @@ class FigureTests(SeededCase):
         for seconds in (60, 3600):
             delays: dict[int, list[int]] = defaultdict(list)
             for each in store.records.values():
+                if kind(each, parse(each.properties))[2]:
+                    continue
                 begin = each.store_timestamp_ms // 1000 // seconds * seconds
                 delays[begin].append(each.store_timestamp_ms - each.born_timestamp_ms)
             wanted = {}

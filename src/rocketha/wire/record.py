@@ -37,6 +37,7 @@ _COMPRESSIONS = {0: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
 TRANSACTION_BITS = 0xC
 """sys_flag bits: 0 none, 4 prepared, 8 commit, 0xC rollback."""
 TRANSACTION_PREPARED = 0x4
+TRANSACTION_COMMIT = 0x8
 TRANSACTION_ROLLBACK = 0xC
 
 _HEADS = {
