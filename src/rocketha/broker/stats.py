@@ -225,7 +225,9 @@ class BrokerStats:
         counter = self._counter(name, key)
         if counter is None:
             return None
-        series = self._series.get((name, key)) or _Series(now_ms)
+        # Java's key of these two is the cluster's name
+        kept = "" if name in (BROKER_PUT_NUMS, BROKER_GET_NUMS) else key
+        series = self._series.get((name, kept)) or _Series(now_ms)
         minute, hour, day = (series.snapshot(window, (now_ms, *counter)) for window in range(len(_WINDOWS)))
         return minute, hour, day
 
