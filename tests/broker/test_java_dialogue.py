@@ -128,8 +128,7 @@ class JavaDialogueTests(unittest.TestCase):
             return set() if answer.fields and "version" in answer.fields else {"version"}
         java = json_dialect.loads(step["answer"]["body"])["table"]
         service = {"commitLogDirCapacity", "commitLogDiskRatio", "consumeQueueDiskRatio"}
-        latency = {"putLatency99", "putLatency999"}
-        return set(java) - set(json_dialect.loads(answer.body)["table"]) - service - latency
+        return set(java) - set(json_dialect.loads(answer.body)["table"]) - service
 
     def compare_remark(self, ours: str | None, java: str | None) -> None:
         if java is None or java in ("", "not set any response code") or any(text in java for text in EXCEPTION_TEXT):

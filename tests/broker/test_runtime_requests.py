@@ -98,6 +98,15 @@ class RuntimeTests(unittest.TestCase):
             int(table[key])
         self.assertEqual((table["brokerActive"], table["brokerVersionDesc"]), ("true", "V5_5_0"))
 
+    def test_what_the_exporter_parses(self) -> None:
+        """rocketmq-exporter shows none of these where one is missing or is no number."""
+        table = Broker().value(RUNTIME)["table"]
+        for key in ("brokerVersion", "putMessageEntireTimeMax", "getMessageEntireTimeMax", "dispatchMaxBuffer"):
+            int(table[key])
+        for key in ("putLatency99", "putLatency999", "putMessageAverageSize"):
+            float(table[key])
+        self.assertEqual((table["brokerVersion"], table["putMessageDistributeTime"]), ("513", "null"))
+
     def test_the_service_s_facts_win(self) -> None:
         """Disk ratios and delay progress come from outside."""
         broker = Broker()

@@ -115,6 +115,15 @@ class CounterTests(unittest.TestCase):
         self.assertAlmostEqual(self.stats.group_get_tps("G", "T"), 3.0)
         self.assertEqual(self.stats.topic_put_tps("other"), 0.0)
 
+    def test_the_whole_broker(self) -> None:
+        """Asked for with the cluster's name as in Java; a minute, not everything since the start."""
+        self.stats.put_messages = 60
+        for second in range(10, 301, 10):
+            self.stats.sample(NOW_MS + second * 1000)
+        windows = self.stats.snapshots(stats.BROKER_PUT_NUMS, "DefaultCluster", NOW_MS + 300_000)
+        assert windows is not None
+        self.assertEqual([window.sum for window in windows], [0, 60, 60])
+
     def test_unknown_counters(self) -> None:
         """A name or key that never counted has no data, which mqadmin takes for none."""
         self.stats.topic("T")

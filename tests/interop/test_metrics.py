@@ -6,20 +6,17 @@ docs/divergence.md.
 
 from __future__ import annotations
 
-import re
 import unittest
 import urllib.request
 from typing import NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.tidy.source import ROOT
-
 from . import harness
 from .harness import FULL, InteropCase, JavaClient, ports, wait_until
+from .harness.monitoring import described
 from .harness.roles import BROKERS, CONTROLLERS, JavaNamesrv, Role, _Broker, _Controller
 
-LISTED = re.compile(r"`(rocketmq_\w+|\w+)`")
 EXPORTER = {"metricsExporterType": "PROM", "metricsPromExporterHost": "127.0.0.1", "metricsLabel": "zone:z1"}
 
 
@@ -43,14 +40,6 @@ def scrape(port: int) -> dict[str, Shape]:
         )
         for family in families
     }
-
-
-def described(name: str) -> bool:
-    """Whether docs/divergence.md names a metric; counters have ``_total`` there."""
-    text = (ROOT / "docs" / "divergence.md").read_text(encoding="utf-8")
-    section = text[text.index("\n### Metrics\n") :]
-    section = section[: section.index("\n### ", 5)] if "\n### " in section[5:] else section
-    return name in LISTED.findall(section) or f"{name}_total" in LISTED.findall(section)
 
 
 @unittest.skipUnless(FULL, "ROCKETHA_INTEROP_FULL=1")

@@ -15,7 +15,7 @@ from rocketha.errors import ConfigError
 from rocketha.wire import fields, json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.fields import refused
-from rocketha.wire.remoting import Answer, Command
+from rocketha.wire.remoting import VERSION, Answer, Command
 
 VERSION_NAME = "V5_5_0"
 """The name of :data:`rocketha.wire.remoting.VERSION`."""
@@ -57,6 +57,7 @@ class RuntimeRequests:
         table = state.stats.runtime_info(now_ms)
         table |= {
             "brokerActive": str(not state.is_slave).lower(),
+            "brokerVersion": str(VERSION),  # which 5.5.0 left out, and rocketmq-exporter shows nothing without
             "brokerVersionDesc": VERSION_NAME,
             "commitLogMaxOffset": str(store.max_physical_offset),
             "commitLogMinOffset": str(store.min_physical_offset),
@@ -64,7 +65,6 @@ class RuntimeRequests:
             "dispatchMaxBuffer": "0",
             "earliestMessageTimeStamp": str(store.earliest_message_time()),
             "pageCacheLockTimeMills": "0",
-            "putMessageDistributeTime": "",
             "remainHowManyDataToFlush": readable_bytes(store.max_physical_offset - store.flushed_offset),
             "remainTransientStoreBufferNumbs": str(fields.INT_MAX),
             "startAcceptSendRequestTimeStamp": "0",

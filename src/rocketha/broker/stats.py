@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 
 import attrs
 
+from rocketha.broker.served_times import ServedTimes
 from rocketha.broker.traffic import Traffic
+from rocketha.latencies import Latencies
 
 SAMPLE_MS = 1000
 RATE_WINDOWS_S = (10, 60, 600)
@@ -108,11 +110,18 @@ class BrokerStats:
 
     :param now_ms: when it begins.
     :param wall_ms: the time of day.
+    :param latencies: how long sends and pulls take.
     :ivar boot_ms: time of day at which it began.
     :ivar traffic: what is stored by topic and kind; None: nobody asks for it.
     """
 
-    def __init__(self, now_ms: int, wall_ms: Callable[[], int], utc_offset_ms: int = 0) -> None:
+    def __init__(
+        self,
+        now_ms: int,
+        wall_ms: Callable[[], int],
+        utc_offset_ms: int = 0,
+        latencies: Latencies | None = None,
+    ) -> None:
         self.boot_ms = wall_ms()
         self._wall_ms, self._began_ms = wall_ms, now_ms
         self.put_messages = 0
@@ -121,8 +130,6 @@ class BrokerStats:
         self.get_found = 0  # pulls that found something
         self.get_missed = 0
         self.get_messages = 0
-        self.put_time_max_ms = 0
-        self.get_time_max_ms = 0
         self.traffic: Traffic | None = None
         self.topics: dict[str, TopicCounters] = {}
         self.groups: dict[str, GroupCounters] = {}  # by topic@group
@@ -130,6 +137,7 @@ class BrokerStats:
         self._samples: deque[_Sample] = deque([_Sample(now_ms, 0, 0, 0, 0)], maxlen=RATE_WINDOWS_S[-1] + 1)
         self._window_due_ms = [now_ms + period for period, _ in _WINDOWS]
         self._utc_offset_ms = utc_offset_ms
+        self._times = ServedTimes(latencies or Latencies(), now_ms)
         self._day = (self.boot_ms + utc_offset_ms) // DAY_MS
         self._yesterday_morning = (0, 0)
         self._today_morning = (0, 0)
@@ -174,6 +182,7 @@ class BrokerStats:
         """About once a second; less often only makes rates coarser."""
         if now_ms - self._samples[-1].time_ms >= SAMPLE_MS:
             self._samples.append(_Sample(now_ms, self.put_messages, self.get_found, self.get_missed, self.get_messages))
+        self._times.sample(now_ms)
         day = (self._wall_ms() + self._utc_offset_ms) // DAY_MS
         if day != self._day:
             self._day = day
@@ -225,7 +234,9 @@ class BrokerStats:
         counter = self._counter(name, key)
         if counter is None:
             return None
-        series = self._series.get((name, key)) or _Series(now_ms)
+        # Java's key of these two is the cluster's name
+        kept = "" if name in (BROKER_PUT_NUMS, BROKER_GET_NUMS) else key
+        series = self._series.get((name, kept)) or _Series(now_ms)
         minute, hour, day = (series.snapshot(window, (now_ms, *counter)) for window in range(len(_WINDOWS)))
         return minute, hour, day
 
@@ -267,8 +278,7 @@ class BrokerStats:
                 f"[ {elapsed_s // 86400} days, {elapsed_s // 3600 % 24} hours, "
                 f"{elapsed_s // 60 % 60} minutes, {elapsed_s % 60} seconds ]"
             ),
-            "putMessageEntireTimeMax": str(self.put_time_max_ms),
-            "getMessageEntireTimeMax": str(self.get_time_max_ms),
+            **self._times.facts(),
             "putMessageTimesTotal": str(max(1, self.put_messages)),  # Java divides by it and so shows 1 for 0
             "putMessageFailedTimes": str(self.put_failed),
             "putMessageSizeTotal": str(self.put_bytes),

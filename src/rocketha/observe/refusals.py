@@ -71,6 +71,10 @@ ORDINARY_OF: Mapping[tuple[int, int], str] = {
         ResponseCode.CONSUMER_NOT_ONLINE,
     ): "monitoring asks about every group, and some have no consumer",
     (
+        RequestCode.VIEW_BROKER_STATS_DATA,
+        ResponseCode.SYSTEM_ERROR,
+    ): "monitoring asks for the counters of every topic and group, and some have never counted",
+    (
         RequestCode.GET_TIMER_CHECK_POINT,
         ResponseCode.SYSTEM_ERROR,
     ): "every Java slave asks it every few seconds, and goes on without",

@@ -107,13 +107,14 @@ def _tables(state: BrokerState, store: MessageStore, delays: DelayLevels) -> dic
     }
 
 
-def _latencies(config: BrokerConfig, platform: Platform, stats: BrokerStats) -> Latencies:
-    """What is timed; and what else Java's metrics need, where they are exported."""
+def _counted(config: BrokerConfig, platform: Platform) -> tuple[BrokerStats, Latencies]:
+    """What is counted and timed; and what else Java's metrics need, where they are exported."""
     latencies = Latencies(platform.reactor.seconds)  # which is the steady clock's by now
+    stats = BrokerStats(platform.now_ms(), platform.wall_ms, local_utc_offset_ms(), latencies)
     if config.metrics.exported:
         stats.traffic = Traffic() if config.metrics.enable_request_metrics else None
         latencies.requests = RequestTimes(named=NAMED) if config.metrics.enable_remoting_metrics else None
-    return latencies
+    return stats, latencies
 
 
 def make_parts(
@@ -132,8 +133,8 @@ def make_parts(
     keys, store, chance = config.store, opened.store, platform.chance
     store_host = store_host_of(config, opened.address)
     reads = PatientReads(store)
-    stats, rules = BrokerStats(platform.now_ms(), platform.wall_ms, local_utc_offset_ms()), MessageRules()
-    latencies = _latencies(config, platform, stats)
+    rules = MessageRules()
+    stats, latencies = _counted(config, platform)
     held, waiting = HeldPulls(), Acknowledgements(latencies=latencies)
     delays = DelayLevels(parse_levels(keys.message_delay_level))
     obeyed, memory_bytes = _rules_of(config), platform.memory_bytes()
