@@ -312,8 +312,8 @@ def exchange_with(bed: Bed, kind: type[ForeignClient]) -> str:
     assert min(took) >= DELAY_MS - 50, f"delayed messages came after {took} ms"
     text = (
         f"{len(sent):,} sent, {len(sent):,} received{'' if client.hasty else ' once each'}, by a concurrent and by an "
-        f"orderly consumer; {len(ordered)} of them in order, {len(delayed)} delayed by {min(took) / 1000:.1f} to "
-        f"{max(took) / 1000:.1f} s"
+        f"orderly consumer; {len(ordered)} of them in order, {len(delayed)} delayed by {min(took) / 1000:.2f} to "
+        f"{max(took) / 1000:.2f} s"
     )
     if client.transactions:
         with contextlib.suppress(AssertionError):

@@ -230,14 +230,13 @@ class Java4(_Java):
         return installed("java4", fetch, javac)
 
     def command(self) -> list[str]:
-        folder = self.install()
-        path = ":".join([f"{folder}/classes", *self.before(), f"{folder}/lib/*"])
+        path = ":".join([f"{self.install()}/classes", *self.libraries()])
         return [jars.java(), *LIMITS, *self.flags, "-cp", path, "OldClient"]
 
     @classmethod
-    def before(cls) -> tuple[str, ...]:
-        """Jars that go before those which the program was compiled against."""
-        return ()
+    def libraries(cls) -> list[str]:
+        """What the program runs with."""
+        return [f"{cls.install()}/lib/*"]
 
 
 class Java4Binary(Java4):
@@ -256,8 +255,9 @@ class JavaRelease(Java4):
         return super().install()
 
     @classmethod
-    def before(cls) -> tuple[str, ...]:
-        return (f"{jars.jars(cls.version)}/*",)
+    def libraries(cls) -> list[str]:
+        """The release's, and the program's own reader of JSON."""
+        return [f"{jars.jars(cls.version)}/*", *map(str, (cls.install() / "lib").glob("fastjson-*.jar"))]
 
     @staticmethod
     def of(version: str) -> type[JavaRelease]:
