@@ -146,7 +146,7 @@ interop-full: $(VENV)/.stamp-test tests/interop/fetch_jars
 mqadmin-table: $(VENV)/.stamp-test tests/interop/fetch_jars
 	$(BIN)/python -m tests.interop.mqadmin_table
 
-# docs/interop.md: several releases of Java's servers, and every client, with ours; about half an hour. Some rows again, those
+# docs/interop.md: several releases of Java's servers, and every client, with ours; about forty minutes. Some rows again, those
 # whose names have all words: make certificate ROWS="5.1.4 slave"
 ROWS ?=
 .PHONY: certificate

@@ -8,7 +8,7 @@ from .certificate import PASSED, SERVER_ROWS
 from .harness import FULL, InteropCase
 
 
-@unittest.skipUnless(FULL, "half a minute: ROCKETHA_INTEROP_FULL=1")
+@unittest.skipUnless(FULL, "a minute: ROCKETHA_INTEROP_FULL=1")
 class SampleTests(InteropCase):
     def test_an_old_slave(self) -> None:
         """The oldest of Java's servers, as slave of our master and then as its master."""
