@@ -31,7 +31,7 @@ RUN_FLAGS ?=
 .PHONY: help
 help:
 	@sed -n '1,3s/^# //p' Makefile
-	@echo 'Longer:     make soak | make attacks | make bench | make bench-raft | make interop-full | make mqadmin-table | make fuzz | make fuzz-access | make simulate | make test-minimum | make test-pythons | make coverage'
+	@echo 'Longer:     make soak | make attacks | make bench | make bench-raft | make interop-full | make mqadmin-table | make certificate | make fuzz | make fuzz-access | make simulate | make test-minimum | make test-pythons | make coverage'
 	@echo 'Smaller:    make lint | make types | make trial | make tests/interop/fetch_jars | make format | make clean'
 
 # ---- the virtual environment. One stamp for each set of packages; the second waits for the first, so -j is safe.
@@ -145,6 +145,13 @@ interop-full: $(VENV)/.stamp-test tests/interop/fetch_jars
 .PHONY: mqadmin-table
 mqadmin-table: $(VENV)/.stamp-test tests/interop/fetch_jars
 	$(BIN)/python -m tests.interop.mqadmin_table
+
+# docs/interop.md: several releases of Java's servers, and every client, with ours; about forty minutes. Some rows again, those
+# whose names have all words: make certificate ROWS="5.1.4 slave"
+ROWS ?=
+.PHONY: certificate
+certificate: $(VENV)/.stamp-test tests/interop/fetch_jars
+	$(BIN)/python -m tests.interop.certificate --rows $(ROWS)
 
 FUZZ_CASES ?= 1000000
 FUZZ_SEED ?= 1

@@ -84,7 +84,7 @@ class FullDisk(DiskCase):
         acks = self.load.end(run)
         self.assertEqual(self.lost(acks)[:5], [])
         self.same_logs()
-        self.assertEqual(self.not_stored(acks)[:5], [])
+        self.assertEqual(self.group.not_stored(acks)[:5], [])
 
 
 class ReadOnlyDisk(DiskCase):
@@ -114,4 +114,4 @@ class ReadOnlyDisk(DiskCase):
         acks = self.load.end(run)
         self.assertEqual(self.lost(acks)[:5], [])
         self.same_logs()
-        self.assertEqual(self.not_stored(acks)[:5], [])
+        self.assertEqual(self.group.not_stored(acks)[:5], [])

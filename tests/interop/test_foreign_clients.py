@@ -54,8 +54,6 @@ LACKS: dict[type[ForeignClient], tuple[str, ...]] = {
 }
 # Who cannot say after which delay a message is to come again, which makes it level 3.
 NO_DELAY_OF_ITS_OWN = (Cpp, Node, Rust)
-# Hands messages back that it has shown to nobody, when more come than it has threads for.
-HASTY = (Rust,)
 
 
 class ForeignClients(InteropCase):
@@ -189,7 +187,7 @@ class ForeignClients(InteropCase):
             if name not in lacks:
                 mine = tagged if name == "tags" else keys
                 got = [e for e in client.await_keys(name, mine, FOUND_S) if e["key"] in keys]
-                once = part == "a" and not (name == "push" and isinstance(client, HASTY))
+                once = part == "a" and not (name == "push" and client.hasty)
                 self.check([e for e in sent if e["key"] in mine], got, once=once, again=name == "push")
         self.check_delays([e for e in client.received("push") if e["key"].startswith(f"delay.{part}")])
         self.check_order(client, f"orderly.{part}")
@@ -225,7 +223,7 @@ class ForeignClients(InteropCase):
         for key, at in tries().items():
             first, again = list(at)[:2]
             self.assertGreaterEqual(at[again] - at[first], level_s * 1000 - 100, (key, at))
-            if not isinstance(client, HASTY):
+            if not client.hasty:
                 self.assertEqual(list(at), [0, 1], key)
 
     def check_delays(self, got: list[Event]) -> None:

@@ -51,6 +51,8 @@ var (
 	sender   rocketmq.Producer
 	stopLock sync.Mutex
 	stops    = map[string]func() error{}
+
+	nameserver string // the producer's
 )
 
 func say(e event) {
@@ -87,7 +89,7 @@ func startProducer(c command) error {
 	if err != nil {
 		return err
 	}
-	sender = p
+	sender, nameserver = p, c.Namesrv
 	return p.Start()
 }
 
@@ -118,8 +120,43 @@ func sent(c command, i int, m *primitive.Message, err error) {
 		"sha": digest(m.Body)})
 }
 
+// committed is the outcome of each transaction.
+type committed struct{}
+
+func (committed) ExecuteLocalTransaction(*primitive.Message) primitive.LocalTransactionState {
+	return primitive.CommitMessageState
+}
+
+func (committed) CheckLocalTransaction(*primitive.MessageExt) primitive.LocalTransactionState {
+	return primitive.CommitMessageState
+}
+
+func transact(c command) error {
+	p, err := rocketmq.NewTransactionProducer(committed{},
+		producer.WithNameServer([]string{nameserver}),
+		producer.WithGroupName("go-transactions"),
+		producer.WithInstanceName("transactions"),
+		producer.WithCredentials(credentials()),
+	)
+	if err != nil {
+		return err
+	}
+	if err := p.Start(); err != nil {
+		return err
+	}
+	for i := 0; i < c.Count; i++ {
+		m := build(c, i)
+		_, err := p.SendMessageInTransaction(context.Background(), m)
+		sent(c, i, m, err)
+	}
+	return p.Shutdown()
+}
+
 func send(c command) error {
 	ctx := context.Background()
+	if c.Mode == "transaction" {
+		return transact(c)
+	}
 	if c.Mode == "batch" {
 		var all []*primitive.Message
 		for i := 0; i < c.Count; i++ {

@@ -1,9 +1,9 @@
 """Clients that are not today's Java with its JSON header: in Go, C++, Node and Rust, of Java's 4.x line, and binary.
 
 Each is one small program in a folder of tests/interop, driven in JSON lines as `JavaClient` is, with a part of its
-commands: producer, send (modes sync, async, oneway, batch, orderly), consume (kinds push, orderly, pull) and
-stop_consumer. What it needs is installed by name, versions pinned, into a cache outside the tree, once for each content
-of its folder; where that cannot be, the test is skipped and says why.
+commands: producer, send (modes sync, async, oneway, batch, orderly; some have transaction), consume (kinds push,
+orderly, pull) and stop_consumer. What it needs is installed by name, versions pinned, into a cache outside the tree,
+once for each content of its folder; where that cannot be, the test is skipped and says why.
 
     python -m tests.interop.harness.foreign     installs those that a default run takes, prints their folders
 """
@@ -71,9 +71,15 @@ def installed(name: str, fetch: Sequence[str], build: Sequence[str] = (), files:
 
 
 class ForeignClient(LineProcess):
-    """One program; its producer is there once it has started."""
+    """One program; its producer is there once it has started.
+
+    :cvar hasty: whether it hands messages back that it has shown to nobody, when more come than it has threads for.
+    :cvar transactions: whether it has the mode transaction.
+    """
 
     title = ""
+    hasty = False
+    transactions = False
 
     def __init__(self, namesrv: str, folder: Path, user: tuple[str, str] | None = None) -> None:
         super().__init__(type(self).__name__.lower(), folder)
@@ -102,10 +108,15 @@ class ForeignClient(LineProcess):
         self.ask(op="send", producer="p", topic=topic, mode=mode, count=count, prefix=prefix, **sizes, **options)
         with self.changed:
             sent = [e for e in self.events if e.get("ev") == "sent" and e["key"].rpartition("-")[0] == prefix]
-            bad = [e for e in self.events if e.get("ev") == "send_error" and e["key"].rpartition("-")[0] == prefix]
+        bad = self.refused(prefix)
         if bad or len(sent) != count:
             raise AssertionError(f"{self.name} sent {len(sent)} of {count} in mode {mode}, refused: {bad[:3]}")
         return sent
+
+    def refused(self, prefix: str) -> list[Event]:
+        """Of what was sent as "prefix-0".., what was not acknowledged, with the reason as "error"."""
+        with self.changed:
+            return [e for e in self.events if e.get("ev") == "send_error" and e["key"].rpartition("-")[0] == prefix]
 
     def await_sends(self, topic: str, prefix: str, timeout_s: float) -> None:
         """Until a message is acknowledged, for a client that has not yet found the master."""
@@ -148,6 +159,7 @@ class ForeignClient(LineProcess):
 
 class Go(ForeignClient):
     title = "rocketmq-client-go 2.1.2"
+    transactions = True
 
     @classmethod
     @functools.cache
@@ -192,6 +204,9 @@ class Node(ForeignClient):
         return [tool("node"), str(self.install() / "client.js")]
 
 
+LIMITS = ("-Xms32m", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
 class _Java(ForeignClient):
     """A JVM; `serialize` is the form of its headers."""
 
@@ -204,6 +219,7 @@ class _Java(ForeignClient):
 
 class Java4(_Java):
     title = "rocketmq-client 4.9.8"
+    transactions = True
 
     @classmethod
     @functools.cache
@@ -214,14 +230,60 @@ class Java4(_Java):
         return installed("java4", fetch, javac)
 
     def command(self) -> list[str]:
-        folder = self.install()
-        limits = ["-Xms32m", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-        return [jars.java(), *limits, *self.flags, "-cp", f"{folder}/classes:{folder}/lib/*", "OldClient"]
+        path = ":".join([f"{self.install()}/classes", *self.libraries()])
+        return [jars.java(), *LIMITS, *self.flags, "-cp", path, "OldClient"]
+
+    @classmethod
+    def libraries(cls) -> list[str]:
+        """What the program runs with."""
+        return [f"{cls.install()}/lib/*"]
 
 
 class Java4Binary(Java4):
     title = "rocketmq-client 4.9.8, binary header"
     serialize = "ROCKETMQ"
+
+
+class JavaRelease(Java4):
+    """The same program, as it was compiled for 4.9.8, with the jars of another release: `version`."""
+
+    version = ""
+
+    @classmethod
+    def install(cls) -> Path:
+        jars.demand("rocketmq-client", cls.version)
+        return super().install()
+
+    @classmethod
+    def libraries(cls) -> list[str]:
+        """The release's, and the program's own reader of JSON."""
+        return [f"{jars.jars(cls.version)}/*", *map(str, (cls.install() / "lib").glob("fastjson-*.jar"))]
+
+    @staticmethod
+    def of(version: str) -> type[JavaRelease]:
+        """Its class."""
+        members = {"version": version, "title": f"rocketmq-client {version}"}
+        return type(f"Java{version.replace('.', '')}", (JavaRelease,), members)
+
+
+class Spring(ForeignClient):
+    """A Spring Boot application, with a template and annotated listeners."""
+
+    title = "rocketmq-spring-boot-starter 2.3.5 (Spring Boot 3.5.7, rocketmq-client 5.3.2)"
+    transactions = True
+
+    @classmethod
+    @functools.cache
+    def install(cls) -> Path:
+        jars.java()
+        fetch = [tool("mvn"), "-q", "-B", "-C", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
+        javac = [tool("javac"), "-nowarn", "-Xlint:none", "-cp", "lib/*", "-d", "classes", "SpringClient.java"]
+        return installed("spring", fetch, javac)
+
+    def command(self) -> list[str]:
+        folder = self.install()
+        logs = f"-Drocketmq.client.logRoot={self.folder}/logs"
+        return [jars.java(), *LIMITS, logs, "-cp", f"{folder}/classes:{folder}/lib/*", "interop.SpringClient"]
 
 
 class Java5Binary(_Java):
@@ -236,6 +298,7 @@ class Java5Binary(_Java):
 
 class Rust(ForeignClient):
     title = "rocketmq-client-rust 1.0.0"
+    hasty = True
 
     @classmethod
     @functools.cache

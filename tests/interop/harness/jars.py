@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 VERSION = "5.5.0"
+BASES = {"5.5.1": "5.5.0"}  # releases that Maven has in part, and the one whose other parts go with them
 HERE = Path(__file__).resolve().parent.parent
 SOURCES = HERE / "java"
 JVM_FLAGS = (
@@ -61,12 +62,12 @@ def java() -> str:
 
 
 @functools.cache
-def jars() -> Path:
-    """The folder of RocketMQ's jars, fetched by Maven if it is not there yet; skips where that is impossible."""
+def jars(version: str = VERSION) -> Path:
+    """The folder of a release's jars, fetched by Maven if it is not there yet; skips where that is impossible."""
     java()
-    folder = cache() / f"java-{VERSION}"
-    with locked(cache() / f"java-{VERSION}.lock"):
-        if not (folder / f"rocketmq-broker-{VERSION}.jar").exists():
+    folder = cache() / f"java-{version}"
+    with locked(cache() / f"java-{version}.lock"):
+        if not (folder / f"rocketmq-broker-{version}.jar").exists():
             maven = shutil.which("mvn")
             if maven is None:
                 raise unittest.SkipTest(f"interop needs RocketMQ's jars in {folder}, and there is no mvn to fetch them")
@@ -75,10 +76,14 @@ def jars() -> Path:
                     maven,
                     "-q",
                     "-B",
+                    "-C",  # what does not have its checksum is refused
                     "-f",
                     str(HERE / "pom.xml"),
                     "dependency:copy-dependencies",
                     f"-DoutputDirectory={folder}",
+                    f"-Dv={version}",
+                    f"-Dbase={BASES.get(version, version)}",
+                    *(("-DwithoutController",) if version.startswith("4.") else ()),
                 ],
                 capture_output=True,
                 text=True,
@@ -87,9 +92,15 @@ def jars() -> Path:
             if done.returncode != 0:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise unittest.SkipTest(
-                    f"Maven could not fetch RocketMQ {VERSION}: {(done.stdout + done.stderr)[-800:]}"
+                    f"Maven could not fetch RocketMQ {version}: {(done.stdout + done.stderr)[-800:]}"
                 )
     return folder
+
+
+def demand(part: str, version: str) -> None:
+    """Skips where a release has no such part, or Maven does not."""
+    if not (jars(version) / f"{part}-{version}.jar").exists():
+        raise unittest.SkipTest(f"there is no {part} {version}")
 
 
 @functools.cache
@@ -134,12 +145,13 @@ def java_command(
     flags: tuple[str, ...] = (),
     sources: Path | None = None,
     lib: Path | None = None,
+    version: str = VERSION,
 ) -> list[str]:
     """The command line that runs class `main`, of `sources` if they are given, with the jars of `lib` or those of
-    RocketMQ 5.5.0. `quick` asks for the fast compiler only: right for short-lived programs. What it unpacks goes to
-    `home`, which is made if it is not there."""
+    release `version` of RocketMQ. `quick` asks for the fast compiler only: right for short-lived programs. What it
+    unpacks goes to `home`, which is made if it is not there."""
     home.mkdir(parents=True, exist_ok=True)
-    path = f"{lib or jars()}/*"
+    path = f"{lib or jars(version)}/*"
     if sources is not None:
         path = f"{classes(sources, lib)}:{path}"
     tuning = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if quick else []

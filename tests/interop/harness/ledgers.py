@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from rocketha.wire.codes import RequestCode
 
-from . import ports, remoting
+from . import disk, ports, remoting
+from .ledger import Ack
 from .pairs import PAIR_BROKERS, kind_of
 from .processes import wait_until
 from .roles import LOOPBACK, Host, _Broker, _Namesrv
@@ -107,6 +108,19 @@ class LedgerGroup:
     def followers(self) -> list[_Broker]:
         master = self.await_master()
         return [broker for broker in self.brokers if broker is not master]
+
+    def not_stored(self, acks: Collection[Ack]) -> list[Ack]:
+        """What was acknowledged and is not in the log of each member, there where it was said to be; of members that
+        have stopped.
+        """
+        missing: list[Ack] = []
+        for number, broker in enumerate(self.brokers):
+            records = disk.ledger(broker.root / f"dledger-n{number}" / "data")
+            stored = {
+                record.at: (record.properties.get("KEYS"), record.queue, record.queue_offset) for record in records
+            }
+            missing += [ack for ack in acks if stored.get(ack.physical) != (ack.key, ack.queue, ack.offset)]
+        return missing
 
     def await_successor(self, before: _Broker, began: float | None = None) -> float:
         """Until another one is the master; the seconds that took."""

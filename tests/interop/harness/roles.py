@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -121,10 +121,22 @@ class Role(Process):
         return self.start(timeout_s)
 
 
+# The servers of 4.x do not start without such a file in their home.
+LOGBACK = """<configuration>
+  <appender name="file" class="ch.qos.logback.core.FileAppender">
+    <file>{file}</file>
+    <encoder><pattern>%d %p %t - %m%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="file"/></root>
+</configuration>
+"""
+
+
 class _Java:
-    """What Java's servers share: their command line and where they log."""
+    """What Java's servers share: their command line and where they log. `version` is the release that runs."""
 
     main = ""
+    version = jars.VERSION
     heap_mb = 256
     quick = False
     flags: tuple[str, ...] = ()
@@ -133,7 +145,12 @@ class _Java:
         assert isinstance(self, Role)
         return [
             *jars.java_command(
-                self.main, heap_mb=self.heap_mb, home=self.folder / "home", quick=self.quick, flags=self.flags
+                self.main,
+                heap_mb=self.heap_mb,
+                home=self.folder / "home",
+                quick=self.quick,
+                flags=self.flags,
+                version=self.version,
             ),
             "-c",
             str(self.config_file()),
@@ -141,12 +158,24 @@ class _Java:
 
     def environment(self) -> Mapping[str, str]:
         assert isinstance(self, Role)
-        (self.folder / "home").mkdir(exist_ok=True)
-        return {**os.environ, "ROCKETMQ_HOME": str(self.folder / "home")}
+        home = self.folder / "home"
+        home.mkdir(exist_ok=True)
+        if self.version.startswith("4."):
+            (home / "conf").mkdir(exist_ok=True)
+            text = LOGBACK.format(file=home / "logs" / f"{self.kind}.log")
+            (home / "conf" / f"logback_{self.kind}.xml").write_text(text)
+        return {**os.environ, "ROCKETMQ_HOME": str(home)}
 
     def logs(self) -> list[Path]:
         assert isinstance(self, Role)
         return [self.log_path, *sorted((self.folder / "home" / "logs").rglob(f"{self.kind}.log"))]
+
+
+def of_release(version: str, processes: Iterable[Process]) -> None:
+    """Those of Java's servers among `processes` run this release from their next start on."""
+    for process in processes:
+        if isinstance(process, _Java):
+            process.version = version
 
 
 # ---- nameservers

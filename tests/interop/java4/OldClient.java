@@ -22,9 +22,12 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -65,8 +68,25 @@ public final class OldClient {
 
     // ---- sending -----------------------------------------------------------------------------------------------
 
+    /** Commits each. */
+    static DefaultMQProducer transactional(String group) {
+        TransactionMQProducer p = new TransactionMQProducer(group);
+        p.setTransactionListener(new TransactionListener() {
+            @Override
+            public LocalTransactionState executeLocalTransaction(Message m, Object argument) {
+                return LocalTransactionState.COMMIT_MESSAGE;
+            }
+
+            @Override
+            public LocalTransactionState checkLocalTransaction(MessageExt m) {
+                return LocalTransactionState.COMMIT_MESSAGE;
+            }
+        });
+        return p;
+    }
+
     static void startProducer(JSONObject q) throws Exception {
-        DefaultMQProducer p = new DefaultMQProducer(q.getString("group"));
+        DefaultMQProducer p = transactional(q.getString("group"));
         p.setNamesrvAddr(q.getString("namesrv"));
         p.setInstanceName(q.getString("name") + "-" + pid());
         p.setSendMsgTimeout(10000);
@@ -134,11 +154,13 @@ public final class OldClient {
                 say(sent);
             } else if (q.getString("mode").equals("orderly")) {
                 result(q, m, sent, producer.send(m, (queues, x, order) -> queues.get((Integer) order % queues.size()), i % 3));
+            } else if (q.getString("mode").equals("transaction")) {
+                result(q, m, sent, producer.sendMessageInTransaction(m, null));
             } else {
                 result(q, m, sent, producer.send(m));
             }
         } catch (Exception e) {
-            failed(q, m, e);
+            failed(q, m, e.getCause() == null ? e : e.getCause());
         }
     }
 
