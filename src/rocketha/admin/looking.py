@@ -6,7 +6,8 @@ Theory of operation.  Nameservers say which brokers there are; brokers say, in t
 and the members of a DLedger group are; controllers say which further brokers belong to a set.  All of one kind are
 asked at once.  Nothing is asked twice of who did not answer, so a look takes about one timeout where something is dead.
 What somebody does not answer, or does not know, is left out, never guessed: Java's processes are asked RocketMQ's own
-requests, and tell what those tell.
+requests, and tell what those tell.  A process that was asked by two names (a host name that was given, and the address
+that it registered) stands in the picture once, by the address that the others know.
 
 Where a consumer group lags, its offsets are asked again after a pause: who commits nothing meanwhile consumes nothing.
 """
@@ -14,7 +15,7 @@ Where a consumer group lags, its offsets are asked again after a pause: who comm
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -105,7 +106,7 @@ class Looker:
         :param controllers: where none are given, those that brokers name.
         :param brokers: besides those that are registered.
         """
-        found_names = await _all(map(self._nameserver, nameservers))
+        found_names = _once(await _all(map(self._nameserver, nameservers)))
         known = {at for each in found_names for row in each.sets for at in row.addresses.values()}
         found_brokers = {each.address: each for each in await _all(map(self._broker, sorted({*known, *brokers})))}
         named = controllers or sorted({at for each in found_brokers.values() for at in each.controllers})
@@ -114,6 +115,7 @@ class Looker:
         members = {at for each in found_controllers for row in each.sets for at in row.addresses.values()}
         for each in await _all(map(self._broker, sorted(members - found_brokers.keys()))):
             found_brokers[each.address] = each
+        found_brokers = {each.address: each for each in _once(found_brokers.values(), known | members)}
         picture = Picture(
             at_ms=self._wall_ms(),
             version=rocketha.__version__,
@@ -139,9 +141,12 @@ class Looker:
     async def _process(self, kind: str, address: str) -> Process:
         """What any of ours tells; of another whether it answers."""
         try:
-            await self._client.connect(address, TIMEOUT_S)
+            connection = await self._client.connect(address, TIMEOUT_S)
         except _FAILURES as problem:
             return Process(kind=kind, address=address, problem=_words(problem, address))
+        return attrs.evolve(await self._reached(kind, address), reached=True, end=connection.peer)
+
+    async def _reached(self, kind: str, address: str) -> Process:
         try:
             first = await self._ask(address, PrivateCode.CLIENTS)
             body = json_dialect.loads(first.command.body)
@@ -154,12 +159,12 @@ class Looker:
             return _process(kind, address, first, body, rows)
         except RequestFailed as refused:
             if refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                return Process(kind=kind, address=address, reached=True, ours=False)
-            return Process(kind=kind, address=address, reached=True, refused=str(refused))
+                return Process(kind=kind, address=address, ours=False)
+            return Process(kind=kind, address=address, refused=str(refused))
         except _MALFORMED as problem:
-            return Process(kind=kind, address=address, reached=True, refused=f"{type(problem).__name__} {problem}")
+            return Process(kind=kind, address=address, refused=f"{type(problem).__name__} {problem}")
         except _FAILURES as problem:
-            return Process(kind=kind, address=address, reached=True, problem=_words(problem, address))
+            return Process(kind=kind, address=address, problem=_words(problem, address))
 
     async def _told(self, asked: Awaitable[_Timed], parse: Callable[[_Timed], T]) -> T | None:
         """What was answered, None where nothing was, or nothing of use."""
@@ -189,6 +194,7 @@ class Looker:
         named = {at for each in found.values() for at in each.peers.values()}
         for each in await _all(self._controller(at, names) for at in sorted(named - found.keys())):
             found[each.process.address] = each
+        found = {each.process.address: each for each in _once(found.values(), named)}
         ids = {at: number for each in found.values() for number, at in each.peers.items()}
         return [attrs.evolve(each, id=each.id or ids.get(at, "")) for at, each in sorted(found.items())]
 
@@ -344,6 +350,24 @@ async def _all(asked: Iterable[Coroutine[Deferred[Any], Any, Any]]) -> list[Any]
     return list(await gatherResults([Deferred.fromCoroutine(each) for each in asked], consumeErrors=True))
 
 
+P = TypeVar("P", Nameserver, Controller, Broker)
+
+
+def _once(found: Iterable[P], known: Collection[str] = ()) -> list[P]:
+    """Each process once.
+
+    :param known: addresses that others have of them: all of these stay, and nobody stays whom they stand for.
+    """
+    every = list(found)
+    ends = {each.process.end for each in every if each.process.address in known}
+    kept = []
+    for each in every:
+        if each.process.address in known or not each.process.end or each.process.end not in ends:
+            ends.add(each.process.end)
+            kept.append(each)
+    return kept
+
+
 def _words(problem: Exception, address: str) -> str:
     """Why there is no answer, without the address that is told anyway."""
     return plain(problem).removeprefix(f"{address}: ")
@@ -362,7 +386,6 @@ def _process(
     return Process(
         kind=kind,
         address=address,
-        reached=True,
         ours=True,
         version=str(own.get("version", "")),
         started_ms=_number(own, "startedMillis"),

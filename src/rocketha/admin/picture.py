@@ -57,6 +57,7 @@ class Process:
 
     :ivar kind: ``nameserver``, ``controller`` or ``broker``.
     :ivar reached: whether a connection to its address came about.
+    :ivar end: ``IP:port`` where that connection ended: of one process the same, by whatever name it was asked.
     :ivar problem: why it did not answer at all; empty: it did.
     :ivar refused: why it did not answer an operator's question; empty: it did.
     :ivar ours: None where nobody knows.
@@ -66,6 +67,7 @@ class Process:
     kind: str
     address: str
     reached: bool = False
+    end: str = ""
     problem: str = ""
     refused: str = ""
     ours: bool | None = None
