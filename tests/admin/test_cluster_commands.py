@@ -14,6 +14,7 @@ from unittest import mock
 
 import click
 from twisted.internet import defer
+from twisted.internet.error import ConnectionLost
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.admin import broker, group, message, route, topic
@@ -325,6 +326,93 @@ class ClusterCommandTests(Asking):
         with self.assertRaisesRegex(NoRoute, "not told: .*; told: "):
             self.act(broker.Managed(both, mock.Mock()), broker.command, "drain", "g", "--yes")
         self.assertEqual(self.json(route.command, "T")[0]["writeQueues"], 0)
+
+
+class SeveralTests(Asking):
+    """Three sets of brokers, of which some fail."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.names = self.nameserver()
+        keys = f"brokerRole=ASYNC_MASTER\nnamesrvAddr={self.names.address}:{NAMESERVER_PORT}\n"
+        self.hosts = {name: self.broker(name, f"brokerName={name}\n{keys}") for name in ("a", "b", "c")}
+        self.asked = self.cluster(self.names)
+        self.addCleanup(self.asked.close)
+        self.until("all are registered", lambda: len(self.sets()) == 3)
+
+    def sets(self) -> dict[str, str]:
+        """Name and address of each master."""
+        try:
+            found = self.await_(defer.Deferred.fromCoroutine(self.asked.sets()))
+        except ConfigError:
+            return {}
+        return {each.name: each.master for each in found}
+
+    def failing(self, code: int) -> Any:
+        """For a while a request that changes something is refused by b, and c does not answer it."""
+        at, real = self.sets(), Cluster.ask
+
+        async def ask(self: Cluster, address: str, asked: int, *rest: Any, **more: Any) -> Command:
+            if asked == code and address == at["b"]:
+                raise RequestFailed(1, "its disk is full", address)
+            answer = await real(self, address, asked, *rest, **more)
+            if asked == code and address == at["c"]:
+                raise ConnectionLost("no answer")
+            return answer
+
+        return mock.patch.object(Cluster, "ask", ask)
+
+    def test_what_is_made_half_way(self) -> None:
+        """Where it is, where it is not, and where that is not known is told; the same again completes it, and as often
+        as it is asked for; something else of that name is refused."""
+        for command, words, other, code in (
+            (topic.command, ("create", "T"), ("--queues", "3"), RequestCode.UPDATE_AND_CREATE_TOPIC),
+            (group.command, ("create", "G"), ("--retries", "3"), RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP),
+        ):
+            with self.subTest(words[1]):
+                out = io.StringIO()
+                with (
+                    self.failing(code),
+                    self.assertRaisesRegex(
+                        RockethaError, f"{words[1]}: made at a; not at b .*disk.*known whether at c"
+                    ),
+                    contextlib.redirect_stdout(out),
+                ):
+                    action, given = parsed(command, *words, "--json")
+                    self.await_(defer.Deferred.fromCoroutine(action(self.asked, given)), 60)
+                told = json.loads(out.getvalue())
+                self.assertEqual((told["brokers"], list(told["refused"]), list(told["unknown"])), (["a"], ["b"], ["c"]))
+                with mock.patch.object(Cluster, "ask", autospec=True, side_effect=Cluster.ask) as asks:
+                    self.assertEqual(self.act(self.asked, command, *words), (0, f"{words[1]} is at a, b, c\n"))
+                written = [call.args[1] for call in asks.call_args_list if call.args[2] == code]
+                self.assertEqual(written, [self.sets()["b"]])
+                self.assertEqual(self.act(self.asked, command, *words)[0], 0)
+                with self.assertRaisesRegex(RockethaError, "at a already"):
+                    self.act(self.asked, command, *words, *other)
+
+    def test_what_is_changed_or_deleted_half_way(self) -> None:
+        """Likewise; a topic that a broker still has stays in the nameservers."""
+        self.act(self.asked, topic.command, "create", "T")
+        self.act(self.asked, group.command, "create", "G")
+        self.until("the nameserver knows it", lambda: len(self.shown("T")) == 3)
+        for command, words, code, done in (
+            (topic.command, ("update", "T", "--perm", "r"), RequestCode.UPDATE_AND_CREATE_TOPIC, "changed"),
+            (topic.command, ("delete", "T", "-y"), RequestCode.DELETE_TOPIC_IN_BROKER, "deleted"),
+            (group.command, ("delete", "G", "-y"), RequestCode.DELETE_SUBSCRIPTIONGROUP, "deleted"),
+        ):
+            with self.subTest(words):
+                with self.failing(code), self.assertRaisesRegex(RockethaError, f"{done} at a; not at b .*at c "):
+                    self.act(self.asked, command, *words)
+                if words[1] == "T":
+                    self.assertTrue(self.shown("T"))
+                self.assertEqual(self.act(self.asked, command, *words)[0], 0)
+
+    def shown(self, name: str) -> list[Any]:
+        """What the topic is where it is."""
+        try:
+            return list(json.loads(self.act(self.asked, topic.command, "show", name, "--json")[1]))
+        except RequestFailed:
+            return []
 
 
 class ReplicaCommandTests(Asking, ControlledCase):
