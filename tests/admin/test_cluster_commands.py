@@ -14,20 +14,20 @@ from unittest import mock
 
 import click
 from twisted.internet import defer
-from twisted.internet.error import ConnectionLost
+from twisted.internet.error import ConnectError, ConnectionLost, TimeoutError
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.admin import broker, group, message, route, topic
 from rocketha.admin.client import Client, NoRoute, Queue, RequestFailed, Route
 from rocketha.admin.cluster import Cluster
-from rocketha.admin.controllers import Controllers
+from rocketha.admin.controllers import Controllers, NotKnown
 from rocketha.admin.received import Received
 from rocketha.broker.role import Role
 from rocketha.errors import ConfigError, RockethaError
 from rocketha.protocols.endpoints import Dialer
 from rocketha.simulation.host import Host
 from rocketha.wire import json_dialect
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
 from tests.admin.parsing import parsed
 from tests.services.controlled_case import CONTROLLER_PORT, NAME, ControlledCase
@@ -357,7 +357,7 @@ class SeveralTests(Asking):
                 raise RequestFailed(1, "its disk is full", address)
             answer = await real(self, address, asked, *rest, **more)
             if asked == code and address == at["c"]:
-                raise ConnectionLost("no answer")
+                raise TimeoutError("no answer")
             return answer
 
         return mock.patch.object(Cluster, "ask", ask)
@@ -418,6 +418,8 @@ class SeveralTests(Asking):
 class ReplicaCommandTests(Asking, ControlledCase):
     """Three brokers under three controllers."""
 
+    controller_keys = "remoteAdminEnable=true"
+
     def setUp(self) -> None:
         super().setUp()
         self.names = self.nameserver()
@@ -428,6 +430,61 @@ class ReplicaCommandTests(Asking, ControlledCase):
         addresses = [f"{host.address}:{CONTROLLER_PORT}" for host in self.controllers]
         self.asked = broker.Managed(self.cluster(self.names), Controllers(Dialer(process.reactor), addresses))
         self.addCleanup(self.asked.close)
+
+    def unanswered(self, code: int, problem: Exception, done: bool) -> tuple[Any, list[int]]:
+        """The first request of a kind is not answered, and what was sent of that kind.
+
+        :param done: whether it is carried out.
+        """
+        real, sent = Controllers.ask, list[int]()
+
+        async def ask(self: Controllers, address: str, asked: int, *rest: Any, **more: Any) -> Command:
+            if asked != code:
+                return await real(self, address, asked, *rest, **more)
+            sent.append(asked)
+            if len(sent) > 1 or done:
+                answer = await real(self, address, asked, *rest, **more)
+                if len(sent) > 1:
+                    return answer
+            raise problem
+
+        return mock.patch.object(Controllers, "ask", ask), sent
+
+    def test_what_is_not_sent_twice(self) -> None:
+        """An election that was not answered may have been held: it is told so, with what shows it.  Where no connection
+        came about it is asked for again, as is what does no harm twice."""
+        number = str(self.number(self.master()))
+        words = ("drain", NAME, "--id", number, "--yes")
+        elect = RequestCode.CONTROLLER_ELECT_MASTER
+        for problem in (TimeoutError("no answer within 5 s"), ConnectionLost("it is gone")):
+            patched, sent = self.unanswered(elect, problem, done=False)
+            with patched, self.assertRaisesRegex(NotKnown, f"not known .*: rocketha controller why {NAME} shows it"):
+                self.act(self.asked, broker.command, *words)
+            self.assertEqual(len(sent), 1)
+        patched, sent = self.unanswered(elect, ConnectError(string="refused"), done=False)
+        with patched:
+            self.assertEqual(self.act(self.asked, broker.command, *words)[0], 0)
+        self.assertEqual(len(sent), 2)
+        self.until("another one is master", lambda: self.masters() and self.number(self.master()) != int(number))
+        for code, fields, shown in (
+            (RequestCode.CLEAN_BROKER_DATA, {"brokerName": NAME}, f"why {NAME}"),
+            (PrivateCode.MEMBERS, {"remove": "n0"}, "members"),
+        ):
+            patched, sent = self.unanswered(code, TimeoutError("no answer"), done=False)
+            with patched, self.assertRaisesRegex(NotKnown, f"rocketha controller {shown} shows it"):
+                self.await_(defer.Deferred.fromCoroutine(self.asked.controllers.ask_leader(code, fields)), 60)
+            self.assertEqual(len(sent), 1)
+
+    def test_what_is_sent_twice(self) -> None:
+        """Leadership is handed over, its answer is lost, and who has it now is asked to have it."""
+        leader = self.leader()
+        to = next(each for each in self.controllers if each is not leader)
+        patched, sent = self.unanswered(PrivateCode.TRANSFER, ConnectionLost("it is gone"), done=True)
+        controllers = self.asked.controllers
+        with patched:
+            asked = controllers.ask_leader(PrivateCode.TRANSFER, {"to": to.name}, 30.0)
+            self.assertEqual(self.await_(defer.Deferred.fromCoroutine(asked), 60).code, 0)
+        self.assertEqual((len(sent), self.leader()), (2, to))
 
     def test_a_replica_leaves_for_good(self) -> None:
         """It hands over, stops, is missed, and is forgotten; never while it runs, and never the last master."""

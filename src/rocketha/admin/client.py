@@ -72,6 +72,11 @@ def code_name(code: int) -> str:
         return str(code)
 
 
+def unsent(problem: Exception) -> bool:
+    """Of :data:`NETWORK_ERRORS`, whether no connection came about, so that the request did not leave."""
+    return isinstance(problem, ConnectError) and not isinstance(problem, TimeoutError)
+
+
 def plain(problem: Exception) -> str:
     """A network error in few words (Twisted's begin with its class's sentence)."""
     text = str(problem).rstrip(".")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from rocketha.admin import output
-from rocketha.admin.client import NETWORK_ERRORS, plain
+from rocketha.admin.client import NETWORK_ERRORS, plain, unsent
 from rocketha.admin.cluster import BrokerSet
 from rocketha.admin.commands import Given
 from rocketha.errors import RockethaError
@@ -30,8 +30,9 @@ async def at_each(
     for each in at:
         try:
             await change(each)
-        except NETWORK_ERRORS as problem:  # it may have been executed
-            unknown[each.name] = f"{each.master}: {plain(problem).removeprefix(f'{each.master}: ')}"
+        except NETWORK_ERRORS as problem:
+            why = f"{each.master}: {plain(problem).removeprefix(f'{each.master}: ')}"
+            (refused if unsent(problem) else unknown)[each.name] = why
         except RockethaError as problem:
             refused[each.name] = plain(problem)
         else:
