@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from rocketha.admin import output
 from rocketha.admin.client import NETWORK_ERRORS, plain, unsent
-from rocketha.admin.cluster import BrokerSet
 from rocketha.admin.commands import Given
 from rocketha.errors import RockethaError
+from rocketha.wire.cluster_info import BrokerSet
 
 
 async def at_each(

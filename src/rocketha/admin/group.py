@@ -17,9 +17,9 @@ import attrs
 import click
 
 from rocketha.admin import options, output
-from rocketha.admin.client import MASTER_ID, NETWORK_ERRORS, NoRoute, Queue, plain
+from rocketha.admin.client import NETWORK_ERRORS, NoRoute, Queue, plain
 from rocketha.admin.clients import release
-from rocketha.admin.cluster import BrokerSet, Cluster, by_queue, opened
+from rocketha.admin.cluster import Cluster, by_queue, opened
 from rocketha.admin.commands import DONE, FAILED, Given, actions, confirm
 from rocketha.admin.everywhere import at_each
 from rocketha.admin.main_loop import run_with
@@ -29,6 +29,7 @@ from rocketha.broker import names
 from rocketha.broker.groups import PREDEFINED_GROUPS, SubscriptionGroupConfig
 from rocketha.errors import ConfigError, RockethaError
 from rocketha.wire import json_dialect
+from rocketha.wire.cluster_info import MASTER_ID, BrokerSet
 from rocketha.wire.codes import RequestCode, ResponseCode
 
 PAGE = 2000

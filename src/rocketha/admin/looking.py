@@ -40,16 +40,17 @@ from rocketha.admin.picture import (
     Process,
     Queue,
     Refusal,
-    Registered,
     Replica,
 )
 from rocketha.errors import ConfigError, RockethaError
 from rocketha.protocols.endpoints import parse_peers
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.wire import ha_status, json_dialect
+from rocketha.wire.cluster_info import cluster_info
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.json_dialect import ObjectKeyed
 from rocketha.wire.remoting import Command
+from rocketha.wire.replica_list import get_replicas, replica_sets
 
 TIMEOUT_S = 3.0
 PAGES_MAX = 64
@@ -181,7 +182,7 @@ class Looker:
             return Nameserver(process=process)
         try:
             answer = await self._ask(address, RequestCode.GET_BROKER_CLUSTER_INFO)
-            sets = _registered(json_dialect.loads(answer.command.body))
+            sets = cluster_info(answer.command.body).sets
         except (*_FAILURES, *_MALFORMED) as problem:
             return Nameserver(process=attrs.evolve(process, refused=process.refused or plain(problem)))
         return Nameserver(process=process, sets=sets)
@@ -211,8 +212,8 @@ class Looker:
         except (*_FAILURES, *_MALFORMED) as problem:
             return Controller(process=attrs.evolve(process, refused=process.refused or plain(problem)))
         if status is None and found.leads and names:
-            asked = self._ask(address, RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, body=json_dialect.dumps(names))
-            sets = await self._told(asked, lambda told: _sync_state_data(told.command.body, address))
+            asked = self._ask(address, *get_replicas(*names))
+            sets = await self._told(asked, lambda told: _sync_state_data(told.command, address))
             found = attrs.evolve(found, sets=sets or ())
         return found
 
@@ -431,17 +432,6 @@ def _refusal(row: Mapping[str, Any]) -> Refusal:
     )
 
 
-def _registered(value: Mapping[str, Any]) -> tuple[Registered, ...]:
-    return tuple(
-        Registered(
-            cluster=str(each["cluster"]),
-            name=str(name),
-            addresses={int(number): str(at) for number, at in each["brokerAddrs"].items()},
-        )
-        for name, each in sorted(value["brokerAddrTable"].items())
-    )
-
-
 def _controller(process: Process, header: Mapping[str, str], status: Mapping[str, Any]) -> Controller:
     peers = {}
     for item in filter(None, header.get("peers", "").split(";")):
@@ -479,26 +469,22 @@ def _set(found: Mapping[str, Any], said_by: str) -> ControlledSet:
     )
 
 
-def _sync_state_data(body: bytes, said_by: str) -> tuple[ControlledSet, ...]:
+def _sync_state_data(answer: Command, said_by: str) -> tuple[ControlledSet, ...]:
     """1006 of a Java leader, which does not say the cluster."""
-    sets = []
-    for name, found in sorted(json_dialect.loads(body)["replicasInfoTable"].items()):
-        members = list(found.get("inSyncReplicas") or ())
-        rows = [*members, *(found.get("notInSyncReplicas") or ())]
-        sets.append(
-            ControlledSet(
-                cluster="",
-                name=str(name),
-                addresses={int(row["brokerId"]): str(row["brokerAddress"]) for row in rows},
-                master=_number(found, "masterBrokerId"),
-                epoch=int(found.get("masterEpoch") or 0),
-                in_sync=tuple(int(row["brokerId"]) for row in members),
-                set_epoch=int(found.get("syncStateSetEpoch") or 0),
-                alive=tuple(int(row["brokerId"]) for row in rows if row.get("alive")),
-                said_by=said_by,
-            )
+    return tuple(
+        ControlledSet(
+            cluster="",
+            name=name,
+            addresses=found.members,
+            master=found.master or None,
+            epoch=found.master_epoch,
+            in_sync=found.in_sync,
+            set_epoch=found.set_epoch,
+            alive=tuple(sorted(found.alive)),
+            said_by=said_by,
         )
-    return tuple(sets)
+        for name, found in sorted(replica_sets(answer).items())
+    )
 
 
 def _runtime(process: Process, answer: _Timed, facts: Mapping[str, str]) -> Broker:

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
+from rocketha.wire.cluster_info import BrokerSet
+
 MASTER, SLAVE, FENCED = "MASTER", "SLAVE", "FENCED"
 
 
@@ -86,22 +88,16 @@ class Process:
 
 
 @attrs.frozen(kw_only=True)
-class Registered:
-    """A broker set as a nameserver has it; addresses by id."""
-
-    cluster: str
-    name: str
-    addresses: Mapping[int, str]
-
-
-@attrs.frozen(kw_only=True)
 class Nameserver:
-    """One that was asked."""
+    """One that was asked.
+
+    :ivar sets: that are registered.
+    """
 
     process: Process
-    sets: tuple[Registered, ...] = ()
+    sets: tuple[BrokerSet, ...] = ()
 
-    def ids_of(self, address: str) -> list[tuple[Registered, int]]:
+    def ids_of(self, address: str) -> list[tuple[BrokerSet, int]]:
         """As what a broker is registered here."""
         return [(each, number) for each in self.sets for number, at in each.addresses.items() if at == address]
 

@@ -11,7 +11,7 @@ import click
 
 from rocketha.admin import options, output
 from rocketha.admin.client import DEFAULT_TOPIC, PERM_READ, PERM_WRITE, QUEUES_MAX
-from rocketha.admin.cluster import BrokerSet, Cluster, by_queue, opened
+from rocketha.admin.cluster import Cluster, by_queue, opened
 from rocketha.admin.commands import DONE, FAILED, Given, actions, confirm
 from rocketha.admin.everywhere import at_each
 from rocketha.admin.main_loop import run_with
@@ -19,6 +19,7 @@ from rocketha.admin.receive import moment
 from rocketha.broker import names
 from rocketha.errors import ConfigError, RockethaError
 from rocketha.wire import json_dialect
+from rocketha.wire.cluster_info import BrokerSet
 from rocketha.wire.codes import RequestCode, ResponseCode
 
 PERMISSIONS = {"rw": PERM_READ | PERM_WRITE, "r": PERM_READ, "w": PERM_WRITE, "none": 0}
