@@ -98,7 +98,7 @@ def doors(secured: Secured) -> list[Door]:
         ("broker-ha", "broker", near(broker, 1), "ha", {}),
         ("dledger", "ledger-0", secured.peer(0), "dledger", java_port.ROUTES),
         ("dledger-raft", "ledger-0", secured.peer(0), "raft", {}),
-        ("witness", "witness", secured.peer(2), "dledger", java_port.ROUTES),
+        ("witness", "witness", secured.peer(2), "dledger", java_port.WITNESS_ROUTES),
         ("witness-raft", "witness", secured.peer(2), "raft", {}),
     ]
     found = [Door(*port[:4], way, port[4]) for port in ports for way in SHARES]

@@ -63,6 +63,10 @@ class NoAnswer(RockethaError):
     """A server could not be reached, or its connection ended before it answered."""
 
 
+LEARNER = "a learner has no port for requests: its --log-level and its status port (--http) are what it has"
+"""Said where nobody answers what every other process of ours answers."""
+
+
 def code_name(code: int) -> str:
     """A response code for a person: ``17 TOPIC_NOT_EXIST``."""
     try:
