@@ -154,6 +154,10 @@ class ClusterCommandTests(Asking):
                 self.assertEqual(self.lag("--topic", "T"), left)
         self.run_(group.command, "reset", "workers", "T", "--to", "1", "--queue", "g:1", "--execute", "--yes")
         self.assertEqual(self.lag(), [2, 1])
+        self.run_(group.command, "reset", "workers", "T", "--to", "2", "--queue", "g:0", "--execute", "--yes")
+        found = self.json(group.command, "lag", "workers")["queues"]
+        self.assertEqual([(each["queueId"], each["lag"]) for each in found], [(1, 1), (0, 0)], "the largest first")
+        self.run_(group.command, "reset", "workers", "T", "--to", "0", "--queue", "g:0", "--execute", "--yes")
         self.assertIn("lag of workers: 3\n", self.run_(group.command, "lag", "workers"))
         with self.assertRaisesRegex(ConfigError, "no such queue"):
             self.act(self.asked, group.command, "reset", "workers", "T", "--to", "1", "--queue", "g:7")

@@ -430,6 +430,17 @@ class JudgeTests(unittest.TestCase):
         picture = with_broker(1, groups_untold="too many queues")
         self.assertIn("consumer groups at g were not looked at: too many queues", list(doctor_page.lines(picture, ())))
 
+    def test_many_groups_that_lag(self) -> None:
+        """Those that lag most are shown, and how many others there are."""
+        groups = tuple(
+            Group(name=f"G{number:02d}", queues=(Queue(topic="T", id=0, end=number, committed=0, pulled=0),))
+            for number in range(1, 24)
+        )
+        picture = attrs.evolve(HEALTHY, brokers=(broker(1, groups=groups),))
+        lines = [line for line in doctor_page.lines(picture, ()) if "group" in line]
+        self.assertEqual(lines[0], "group G23 at g: 23 messages not consumed")
+        self.assertEqual(lines[-1], "and 13 other groups that lag less")
+
     def test_limits(self) -> None:
         """Each can be set."""
         group = Group(name="G", queues=queues((9, 1, 1, 0)))

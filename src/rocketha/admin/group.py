@@ -242,13 +242,14 @@ async def progress(cluster: Cluster, group: str, topic: str) -> list[Progress]:
 @click.option("--topic", default="", metavar="NAME", help="Only in this topic.")
 @run_with(opened)
 async def lag(cluster: Cluster, args: Given) -> int:
-    """Show how far a group is in each queue, and what is left in all.
+    """Show how far a group is in each queue, the largest lag first, and what is left in all.
 
     IN FLIGHT is what was given to consumers and is not consumed yet.
     """
     found = await progress(cluster, args.group, args.topic)
     if not found:
         raise RockethaError(f"{args.group} has consumed nothing{f' of {args.topic}' if args.topic else ''}")
+    found.sort(key=lambda each: (-each.lag, each.queue))
     total = sum(each.lag for each in found)
     shown = {
         "group": args.group,

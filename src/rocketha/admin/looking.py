@@ -57,7 +57,7 @@ PAGES_MAX = 64
 """Of one server's connections: some 60 MiB."""
 
 GROUPS_MAX = 100
-"""That lag at a Java broker, of which the clients are looked up."""
+"""That lag most at a Java broker, of which the clients are looked up."""
 
 _FAILURES = (RockethaError, *NETWORK_ERRORS)
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError)
@@ -255,7 +255,8 @@ class Looker:
 
     async def _with_consumers(self, broker: Broker) -> Broker:
         """A broker of Java's with the clients of the groups that lag: it is asked for each group."""
-        code, lagging = RequestCode.GET_CONSUMER_CONNECTION_LIST, [each.name for each in broker.groups if each.lag]
+        code = RequestCode.GET_CONSUMER_CONNECTION_LIST
+        lagging = [each.name for each in sorted(broker.groups, key=lambda each: (-each.lag, each.name)) if each.lag]
         asked = [
             self._told(
                 self._ask(broker.address, code, {"consumerGroup": name}),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rocketha.broker.names import is_for_clients, is_system_group
-from rocketha.broker.offsets import SEPARATOR
+from rocketha.broker.offsets import split_key
 from rocketha.broker.role import Role
 from rocketha.observe.overview import Consumption, Group, Overview, Process, Replica, Rows, Topic
 from rocketha.observe.refusals import Refusals, refused_by
@@ -90,13 +90,13 @@ def _topics(broker: RunningBroker) -> Rows[Topic]:
 
 
 def _consumers(broker: RunningBroker) -> Rows[Consumption]:
-    queues, clients, offsets = broker.store.queues.queues, broker.state.clients, broker.state.offsets
+    """The largest lag first."""
+    clients, committed, lags = broker.state.clients, broker.state.offsets.committed, broker.lags
 
     def row(key: str) -> Consumption:
-        topic, _, group = key.rpartition(SEPARATOR)
-        stored, committed = queues.get(topic, {}), offsets.committed[key]
-        lag = sum(max(0, stored[each].next_offset - committed[each]) for each in committed if each in stored)
+        topic, group = split_key(key)
         here = clients.consumers.get(group)
-        return Consumption(group, topic, lag, 0 if here is None else len(here.members))
+        return Consumption(group, topic, lags.messages(key), 0 if here is None else len(here.members))
 
-    return Rows.of((key for key in sorted(offsets.committed) if not is_system_group(key.rpartition(SEPARATOR)[2])), row)
+    known = {key: None for key in lags.largest() if key in committed} | dict.fromkeys(committed)
+    return Rows.of((key for key in known if not is_system_group(split_key(key)[1])), row)

@@ -84,6 +84,7 @@ class RunningBroker:
     :raises CorruptStore: a table can not be read.
     :ivar recovery: what its store was found like.
     :ivar accounts_log: where its users are; None: nobody logs in.
+    :ivar lags: of its consumer groups.
     :ivar serving: from the moment when its ports are open until it leaves.
     """
 
@@ -127,6 +128,7 @@ class RunningBroker:
         self.draining = self._draining() if self.role_source.hands_over else None
         self.registration = self._registration()
         statistics = Statistics(core)
+        self.lags = statistics.lags
         self._sessions, self.appending = Sessions(core), Appending(core, self.replication)
         self.features: tuple[BrokerFeature, ...] = (
             self.role_source,
