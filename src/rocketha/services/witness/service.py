@@ -37,7 +37,7 @@ from rocketha.services.process.own_process import OwnProcess
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.ticker import Ticker
 from rocketha.services.raft.java_members import Group, JavaMembers
-from rocketha.services.raft.java_port import WITNESS_ROUTES, JavaPort
+from rocketha.services.raft.java_port import WITNESS_ROUTES, JavaPort, Operator
 from rocketha.services.raft.operators import group_status
 from rocketha.services.raft.options import RaftMember, RaftOptions, RaftView, vouching
 from rocketha.services.raft.service import RaftService
@@ -73,7 +73,7 @@ class Witness(service.MultiService):
         process = OwnProcess(platform, platform.askers.known)
         self._ports: list[RemotingFactory] = []
         clients = ConnectedClients(self._ports, self.refusals, lambda ids: {}, process)
-        answers = {
+        answers: dict[int, Operator] = {
             PrivateCode.STATUS: self._status,
             PrivateCode.CLIENTS: clients.answer,
             PrivateCode.LOG_LEVEL: process.log_level,
