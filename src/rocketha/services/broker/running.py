@@ -28,6 +28,7 @@ from rocketha.services.broker.dispatcher import Dispatcher
 from rocketha.services.broker.draining import Draining
 from rocketha.services.broker.forwarding import Forwarding
 from rocketha.services.broker.java_metrics import JavaMetrics
+from rocketha.services.broker.overview import OwnPage
 from rocketha.services.broker.ports import BrokerPorts
 from rocketha.services.broker.raft_role import RaftRole
 from rocketha.services.broker.registration import Registration
@@ -137,6 +138,7 @@ class RunningBroker:
             statistics,
             *self._exports(statistics),
             self._sessions,
+            OwnPage(self),
             self.appending,
             self.delayed,
             self.reading,
