@@ -161,9 +161,9 @@ class LagTests(ValuesCase):
         for number in range(25):
             self.commit(0 if number in (3, 24) else 4, f"G{number:02d}")
         for _ in range(4):
-            self.broker.lags.rows()
+            self.broker.statistics.lags.rows()
             self.advance(lag.KEPT_MS / 1000)
-        self.assertEqual(self.broker.lags.largest()[:2], ["T@G03", "T@G24"])
+        self.assertEqual(self.broker.statistics.lags.largest()[:2], ["T@G03", "T@G24"])
 
     def test_a_topic_that_is_gone(self) -> None:
         """Offsets may outlive it."""

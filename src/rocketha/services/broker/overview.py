@@ -109,7 +109,7 @@ def _topics(broker: RunningBroker) -> Rows[Topic]:
 
 def _consumers(broker: RunningBroker) -> Rows[Consumption]:
     """The largest lag first."""
-    clients, committed, lags = broker.state.clients, broker.state.offsets.committed, broker.lags
+    clients, committed, lags = broker.state.clients, broker.state.offsets.committed, broker.statistics.lags
 
     def row(key: str) -> Consumption:
         topic, group = split_key(key)
