@@ -206,6 +206,8 @@ def main() -> None:
             "pull": (pull_frames(512, "TOOLS_CONSUMER", TOPIC), 32),
             "push": (pull_frames(512, "TOOLS_CONSUMER", BATCH_TOPIC), 32),
         }
+        if options.case is not None and options.case not in cases:
+            parser.error(f"no case {options.case}; there are {', '.join(cases)}")
         for name, (reads, per_read) in cases.items():
             if options.case and name != options.case and name != FILLED_BY.get(options.case):
                 continue

@@ -21,6 +21,7 @@ from statistics import median
 from typing import Any, NamedTuple
 from typing import Protocol as Interface
 
+from tests.choices import several
 from tests.interop.harness import remoting
 from tests.interop.harness.controllers import GROUP, TOPIC
 from tests.interop.harness.processes import NotReady, wait_until
@@ -401,12 +402,10 @@ def arguments(
         f"python -m {module}", description=words, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=rounds)
-    parser.add_argument("--rows", default=",".join(rows), help=f"of {','.join(rows)}")
-    parser.add_argument("--sides", default=sides)
+    parser.add_argument("--rows", type=several(rows), default=",".join(rows), help=f"of {','.join(rows)}")
+    parser.add_argument("--sides", type=several(sides.split(",")), default=sides, help=f"of {sides}")
     parser.add_argument("--out", type=Path, help=f"JSON result file (default: build/{prefix}-TIME.json)")
     given = parser.parse_args(argv)
-    wanted = given.rows.split(",")
-    given.rows = [row for row in rows if row in wanted]
-    given.sides = given.sides.split(",")
+    given.rows = [row for row in rows if row in given.rows]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     return given

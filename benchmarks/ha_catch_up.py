@@ -25,6 +25,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tests.choices import several
 from twisted.internet.defer import Deferred
 
 from benchmarks.replica_append import open_replica
@@ -336,13 +337,25 @@ class Bench:
         return self.end / seconds / 1e6, near / gigabytes, far / gigabytes
 
 
+ROWS: dict[str, Callable[[Bench], tuple[float, float, float]]] = {
+    "plain copy": lambda bench: bench.plain(False),
+    "plain copy, sendfile": lambda bench: bench.plain(True),
+    "link": lambda bench: bench.link(False),
+    "link under TLS": lambda bench: bench.link(False, tls=True),
+    "link, slices 256 KiB": lambda bench: bench.link(False, 256 << 10),
+    "link, slices 64 KiB": lambda bench: bench.link(False, 64 << 10),
+    "link in one process": lambda bench: bench.link(True),
+}
+
+
 def main() -> None:
     """Print medians and best of some rounds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--mb", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--directory")
-    parser.add_argument("--rows", help="default: all, separated by ;")
+    every = ";".join(ROWS)
+    parser.add_argument("--rows", type=several(ROWS, ";"), default=every, help=f"of {every} (default: all)")
     options = parser.parse_args()
     directory = tempfile.mkdtemp(prefix="rocketha-bench-", dir=options.directory)
     try:
@@ -350,21 +363,10 @@ def main() -> None:
         log = open_replica(directory, "master")
         bench = Bench(directory, log.end)
         log.store.close(NOW_MS)
-        rows: dict[str, Callable[[], tuple[float, float, float]]] = {
-            "plain copy": lambda: bench.plain(False),
-            "plain copy, sendfile": lambda: bench.plain(True),
-            "link": lambda: bench.link(False),
-            "link under TLS": lambda: bench.link(False, tls=True),
-            "link, slices 256 KiB": lambda: bench.link(False, 256 << 10),
-            "link, slices 64 KiB": lambda: bench.link(False, 64 << 10),
-            "link in one process": lambda: bench.link(True),
-        }
-        if options.rows:
-            rows = {name: rows[name] for name in options.rows.split(";")}
-        found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in rows}
+        found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in options.rows}
         for _ in range(options.rounds):
-            for name, run in rows.items():
-                found[name].append(run())
+            for name, values in found.items():
+                values.append(ROWS[name](bench))
         print(f"{bench.end / 1e6:.0f} MB      median MB/s   best MB/s   CPU s/GB of sender, of receiver")
         for name, values in found.items():
             rates, near, far = zip(*values, strict=True)

@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.choices import several
 from tests.interop.harness import remoting
 from tests.interop.harness.controllers import CLUSTER, GROUP
 from tests.interop.harness.pairs import ClassicPair, log_state
@@ -117,13 +118,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--mb", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--sides", default="ours,java")
+    sides = ("ours", SECURED, "java")
+    parser.add_argument("--sides", type=several(sides), default="ours,java", help=f"of {','.join(sides)}")
     parser.add_argument("--directory")
     options = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="rocketha-bench-", dir=options.directory))
     try:
         make_log(str(directory), options.mb << 20)
-        found: dict[str, list[Found]] = {side: [] for side in options.sides.split(",")}
+        found: dict[str, list[Found]] = {side: [] for side in options.sides}
         for _ in range(options.rounds):
             for side, values in found.items():
                 values.append(catch_up(side, directory / "master", directory / "pair"))

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.choices import several
 from tests.interop.harness.pairs import await_equal, log_state
 from tests.interop.harness.processes import end_all
 from tests.interop.harness.roles import _Broker
@@ -78,13 +79,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--mb", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--sides", default=",".join(SIDES))
+    parser.add_argument("--sides", type=several(SIDES), default=",".join(SIDES))
     parser.add_argument("--directory")
     options = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="rocketha-bench-", dir=options.directory))
     try:
-        sides = options.sides.split(",")
-        found = {side: measure(side, options.mb, options.rounds, directory / side) for side in sides}
+        found = {side: measure(side, options.mb, options.rounds, directory / side) for side in options.sides}
         print(f"{options.mb} MB      s in all   MB/s   s to queues   CPU s/GB of leader, of follower")
         for side, values in found.items():
             middle = [statistics.median(column) for column in zip(*values, strict=True)]

@@ -34,6 +34,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.choices import several
 from tests.interop.harness import jars
 from tests.interop.harness.controllers import ReplicaGroup
 from tests.interop.harness.ledgers import LedgerGroup
@@ -44,6 +45,7 @@ from tests.interop.harness.roles import BROKERS, JavaBroker, OurNamesrv, Role, _
 from benchmarks import rows, secured
 from benchmarks.ha_catch_up_brokers import SETTINGS
 
+SIDES = ("ours", "java")
 START_S = 240
 JAVA_HEAP_MB = 1024
 WARMUP_S, JAVA_WARMUP_S = 5, 30
@@ -229,8 +231,9 @@ def options() -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--kinds", default="alone,async,sync", help=f"of {','.join(KINDS)}")
-    parser.add_argument("--rows", default="sync1,sync16,async256", help=f"of {','.join(rows.LOADS)}")
+    parser.add_argument("--kinds", type=several(KINDS), default="alone,async,sync", help=f"of {','.join(KINDS)}")
+    loads = ",".join(rows.LOADS)
+    parser.add_argument("--rows", type=several(rows.LOADS), default="sync1,sync16,async256", help=f"of {loads}")
     parser.add_argument("--size", type=int, default=1024, help="body bytes")
     parser.add_argument("--seconds", type=float, default=10, help="measured part of a row")
     parser.add_argument(
@@ -238,11 +241,10 @@ def options() -> argparse.Namespace:
         type=float,
         help="seconds each load client sends before it measures; 5, or 30 where Java's are measured, for its compilers",
     )
-    parser.add_argument("--sides", default="ours")
+    parser.add_argument("--sides", type=several(SIDES), default="ours", help=f"of {','.join(SIDES)}")
     parser.add_argument("--directory")
     parser.add_argument("--out", type=Path, help="JSON result file (default: build/replicas-TIME.json)")
     given = parser.parse_args()
-    given.kinds, given.rows, given.sides = given.kinds.split(","), given.rows.split(","), given.sides.split(",")
     if given.warmup is None:
         given.warmup = JAVA_WARMUP_S if "java" in given.sides else WARMUP_S
     return given

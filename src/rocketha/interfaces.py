@@ -29,7 +29,7 @@ API = 1
 """The number that a plug-in's ``api`` must have."""
 
 REQUEST_CODE_MIN, REQUEST_CODE_MAX = PLUGIN_CODE_MIN, PLUGIN_CODE_MAX
-"""Request codes for plug-ins.  RocketMQ uses none of these; rocketha's own are 11001 to 11009."""
+"""Request codes for plug-ins.  RocketMQ uses none of these; rocketha's own are 11001 to 11010."""
 
 FormatError = RemoteProtocolError
 """What a wire format's reader raises for bytes that it does not take."""

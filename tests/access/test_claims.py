@@ -20,6 +20,7 @@ TABLES: Mapping[str, Mapping[int, Route]] = {
     "controller": controller_routes.ROUTES,
     "nameserver": namesrv_routes.ROUTES,
     "dledger": java_port.ROUTES,
+    "witness": java_port.WITNESS_ROUTES,
 }
 BROKER = Identity("c", Part.BROKER, "broker-a", 2)
 REPLICA = Identity("c", Part.BROKER, "broker-a", 1)
@@ -27,7 +28,7 @@ OTHER = Identity("c", Part.BROKER, "broker-b", 1)
 ABROAD = Identity("d", Part.BROKER, "broker-a", 1)
 CONTROLLER, NAMESERVER = Identity("c", Part.CONTROLLER, "n0"), Identity("c", Part.NAMESERVER, "ns")
 OPERATOR, CLIENT = Identity("c", Part.OPERATOR, "ann"), Identity("c", Part.CLIENT, "shop")
-OWN = {"broker": BROKER, "controller": CONTROLLER, "nameserver": NAMESERVER, "dledger": BROKER}
+OWN = {"broker": BROKER, "controller": CONTROLLER, "nameserver": NAMESERVER, "dledger": BROKER, "witness": BROKER}
 AS_SAID = {
     "clusterName": "c",
     "brokerName": "broker-a",
@@ -64,9 +65,16 @@ MAY: Mapping[str, Mapping[int, str]] = {
         RequestCode.REGISTER_TOPIC_IN_NAMESRV: "replica other operator",
     },
     "dledger": {PrivateCode.MEMBERS: "operator"},
+    "witness": {PrivateCode.MEMBERS: "operator"},
 }
 """Of the requests of peers and operators, those that are unlike the others of their server."""
-PEERS = {"broker": "replica operator", "controller": "replica", "nameserver": "replica", "dledger": "replica operator"}
+PEERS = {
+    "broker": "replica operator",
+    "controller": "replica",
+    "nameserver": "replica",
+    "dledger": "replica operator",
+    "witness": "replica operator",
+}
 """Who may ask what the other rows for peers have."""
 
 
@@ -85,7 +93,7 @@ class RowTests(unittest.TestCase):
                     continue
                 assert route.claims is not None, f"{server} {route.name} has no claim"
                 usual = "operator" if route.asker is Asker.OPERATOR else PEERS[server]
-                if server == "dledger" and code == PrivateCode.STATUS:
+                if server in ("dledger", "witness") and code == PrivateCode.STATUS:
                     usual = PEERS[server]
                 wanted = MAY[server].get(code, usual).split()
                 found = [name for name, asker in ASKERS.items() if holds(route.claims, asker, OWN[server])]

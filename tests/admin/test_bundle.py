@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import pathlib
+import subprocess
+import sys
 import tarfile
 import tempfile
 from types import SimpleNamespace
@@ -123,6 +125,8 @@ class BundleTests(DoctorCase):
             self.assertIn(f"{where}/{name}", files)
         self.assertIn("brokerName=g", files[f"{where}/effective.properties"])
         self.assertIn("commitLogMaxOffset", files[f"{where}/runtime.json"])
+        self.assertIn("nothing was left out", files["MANIFEST.txt"])
+        self.assertEqual(files["MANIFEST.txt"].partition("\n\n")[0], "\n".join(sorted(files.keys() - {"MANIFEST.txt"})))
         self.assertIn("0 findings", files["doctor.txt"])
         self.assertTrue(json.loads(files["doctor.json"])["healthy"])
         self.assertEqual(len(json.loads(files["status.json"])["brokers"]), 3)
@@ -166,6 +170,53 @@ class PackTests(DoctorCase):
             found = bundle_contents.Collected()
             bundle_contents.of_directories([work], found)
             self.assertEqual(list(found.files.values()), ["third\n"])
+            self.assertEqual(found.why_left_out(), {"only the last 12 bytes are here": 1})
+
+    def test_too_many_files(self) -> None:
+        """The newest are taken; all others are named with the reason, as is whatever else is left out."""
+        with tempfile.TemporaryDirectory() as work, contextlib.ExitStack() as stack:
+            stack.callback(setattr, bundle_contents, "FILES_MAX", bundle_contents.FILES_MAX)
+            bundle_contents.FILES_MAX = 3
+            here = pathlib.Path(work, "logs")
+            here.mkdir()
+            for age in range(5):
+                (here / f"{age}.log").write_text("line\n")
+                os.utime(here / f"{age}.log", (1000 - age, 1000 - age))
+            (here / "0.log").write_bytes(b"\0")
+            (here / "passwords.log").write_text("line\n")
+            found = bundle_contents.Collected()
+            bundle_contents.of_directories([str(here)], found)
+            where = "directories/1-logs"
+            self.assertEqual(sorted(found.files), [f"{where}/1.log", f"{where}/2.log"])
+            many = "a directory has more than 3 files, and these are not its newest"
+            named = "its name is one of messages, keys or passwords"
+            self.assertEqual(found.why_left_out(), {many: 2, "it is no text": 1, named: 1})
+            for part in (
+                f"{where}/1.log\n{where}/2.log\n\n2 files left out: {many}\n    {where}/3.log\n    {where}/4.log\n",
+                f"1 files left out: it is no text\n    {where}/0.log\n",
+                f"1 files left out: {named}\n    {where}/passwords.log\n",
+            ):
+                self.assertIn(part, found.manifest())
+
+    def test_what_standard_error_says(self) -> None:
+        """The command tells how many files it left out."""
+        with tempfile.TemporaryDirectory() as work:
+            (pathlib.Path(work) / "x.log").write_bytes(b"\0")
+            path = os.path.join(work, "b.tar.gz")
+            words = ("bundle", "-o", path, "-d", work, "--namesrv", "127.0.0.1:1", "--json")
+            done = subprocess.run(
+                [sys.executable, "-m", "rocketha.admin.cli", *words],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stderr, "1 files left out, see MANIFEST.txt: it is no text\n")
+            self.assertEqual(json.loads(done.stdout)["leftOut"], {"it is no text": 1})
+            with tarfile.open(path) as archive:
+                (name,) = (each for each in archive.getnames() if each.endswith("/MANIFEST.txt"))
+                self.assertIn("1 files left out: it is no text\n", archive.extractfile(name).read().decode())  # type: ignore[union-attr]
 
     def test_no_directory(self) -> None:
         """It is named."""

@@ -14,19 +14,20 @@ from unittest import mock
 
 import click
 from twisted.internet import defer
+from twisted.internet.error import ConnectError, ConnectionLost, TimeoutError
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.admin import broker, group, message, route, topic
 from rocketha.admin.client import Client, NoRoute, Queue, RequestFailed, Route
 from rocketha.admin.cluster import Cluster
-from rocketha.admin.controllers import Controllers
+from rocketha.admin.controllers import Controllers, NotKnown
 from rocketha.admin.received import Received
 from rocketha.broker.role import Role
 from rocketha.errors import ConfigError, RockethaError
 from rocketha.protocols.endpoints import Dialer
 from rocketha.simulation.host import Host
 from rocketha.wire import json_dialect
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
 from tests.admin.parsing import parsed
 from tests.services.controlled_case import CONTROLLER_PORT, NAME, ControlledCase
@@ -153,6 +154,10 @@ class ClusterCommandTests(Asking):
                 self.assertEqual(self.lag("--topic", "T"), left)
         self.run_(group.command, "reset", "workers", "T", "--to", "1", "--queue", "g:1", "--execute", "--yes")
         self.assertEqual(self.lag(), [2, 1])
+        self.run_(group.command, "reset", "workers", "T", "--to", "2", "--queue", "g:0", "--execute", "--yes")
+        found = self.json(group.command, "lag", "workers")["queues"]
+        self.assertEqual([(each["queueId"], each["lag"]) for each in found], [(1, 1), (0, 0)], "the largest first")
+        self.run_(group.command, "reset", "workers", "T", "--to", "0", "--queue", "g:0", "--execute", "--yes")
         self.assertIn("lag of workers: 3\n", self.run_(group.command, "lag", "workers"))
         with self.assertRaisesRegex(ConfigError, "no such queue"):
             self.act(self.asked, group.command, "reset", "workers", "T", "--to", "1", "--queue", "g:7")
@@ -327,8 +332,97 @@ class ClusterCommandTests(Asking):
         self.assertEqual(self.json(route.command, "T")[0]["writeQueues"], 0)
 
 
+class SeveralTests(Asking):
+    """Three sets of brokers, of which some fail."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.names = self.nameserver()
+        keys = f"brokerRole=ASYNC_MASTER\nnamesrvAddr={self.names.address}:{NAMESERVER_PORT}\n"
+        self.hosts = {name: self.broker(name, f"brokerName={name}\n{keys}") for name in ("a", "b", "c")}
+        self.asked = self.cluster(self.names)
+        self.addCleanup(self.asked.close)
+        self.until("all are registered", lambda: len(self.sets()) == 3)
+
+    def sets(self) -> dict[str, str]:
+        """Name and address of each master."""
+        try:
+            found = self.await_(defer.Deferred.fromCoroutine(self.asked.sets()))
+        except ConfigError:
+            return {}
+        return {each.name: each.master for each in found}
+
+    def failing(self, code: int) -> Any:
+        """For a while a request that changes something is refused by b, and c does not answer it."""
+        at, real = self.sets(), Cluster.ask
+
+        async def ask(self: Cluster, address: str, asked: int, *rest: Any, **more: Any) -> Command:
+            if asked == code and address == at["b"]:
+                raise RequestFailed(1, "its disk is full", address)
+            answer = await real(self, address, asked, *rest, **more)
+            if asked == code and address == at["c"]:
+                raise TimeoutError("no answer")
+            return answer
+
+        return mock.patch.object(Cluster, "ask", ask)
+
+    def test_what_is_made_half_way(self) -> None:
+        """Where it is, where it is not, and where that is not known is told; the same again completes it, and as often
+        as it is asked for; something else of that name is refused."""
+        for command, words, other, code in (
+            (topic.command, ("create", "T"), ("--queues", "3"), RequestCode.UPDATE_AND_CREATE_TOPIC),
+            (group.command, ("create", "G"), ("--retries", "3"), RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP),
+        ):
+            with self.subTest(words[1]):
+                out = io.StringIO()
+                with (
+                    self.failing(code),
+                    self.assertRaisesRegex(
+                        RockethaError, f"{words[1]}: made at a; not at b .*disk.*known whether at c"
+                    ),
+                    contextlib.redirect_stdout(out),
+                ):
+                    action, given = parsed(command, *words, "--json")
+                    self.await_(defer.Deferred.fromCoroutine(action(self.asked, given)), 60)
+                told = json.loads(out.getvalue())
+                self.assertEqual((told["brokers"], list(told["refused"]), list(told["unknown"])), (["a"], ["b"], ["c"]))
+                with mock.patch.object(Cluster, "ask", autospec=True, side_effect=Cluster.ask) as asks:
+                    self.assertEqual(self.act(self.asked, command, *words), (0, f"{words[1]} is at a, b, c\n"))
+                written = [call.args[1] for call in asks.call_args_list if call.args[2] == code]
+                self.assertEqual(written, [self.sets()["b"]])
+                self.assertEqual(self.act(self.asked, command, *words)[0], 0)
+                with self.assertRaisesRegex(RockethaError, "at a already"):
+                    self.act(self.asked, command, *words, *other)
+
+    def test_what_is_changed_or_deleted_half_way(self) -> None:
+        """Likewise; a topic that a broker still has stays in the nameservers."""
+        self.act(self.asked, topic.command, "create", "T")
+        self.act(self.asked, group.command, "create", "G")
+        self.until("the nameserver knows it", lambda: len(self.shown("T")) == 3)
+        for command, words, code, done in (
+            (topic.command, ("update", "T", "--perm", "r"), RequestCode.UPDATE_AND_CREATE_TOPIC, "changed"),
+            (topic.command, ("delete", "T", "-y"), RequestCode.DELETE_TOPIC_IN_BROKER, "deleted"),
+            (group.command, ("delete", "G", "-y"), RequestCode.DELETE_SUBSCRIPTIONGROUP, "deleted"),
+        ):
+            with self.subTest(words):
+                with self.failing(code), self.assertRaisesRegex(RockethaError, f"{done} at a; not at b .*at c "):
+                    self.act(self.asked, command, *words)
+                if words[1] == "T":
+                    self.assertTrue(self.shown("T"))
+                self.assertEqual(self.act(self.asked, command, *words)[0], 0)
+
+    def shown(self, name: str) -> list[Any]:
+        """What the topic is where it is."""
+        try:
+            return list(json.loads(self.act(self.asked, topic.command, "show", name, "--json")[1]))
+        except RequestFailed:
+            return []
+
+
 class ReplicaCommandTests(Asking, ControlledCase):
     """Three brokers under three controllers."""
+
+    controller_keys = "remoteAdminEnable=true"
 
     def setUp(self) -> None:
         super().setUp()
@@ -340,6 +434,61 @@ class ReplicaCommandTests(Asking, ControlledCase):
         addresses = [f"{host.address}:{CONTROLLER_PORT}" for host in self.controllers]
         self.asked = broker.Managed(self.cluster(self.names), Controllers(Dialer(process.reactor), addresses))
         self.addCleanup(self.asked.close)
+
+    def unanswered(self, code: int, problem: Exception, done: bool) -> tuple[Any, list[int]]:
+        """The first request of a kind is not answered, and what was sent of that kind.
+
+        :param done: whether it is carried out.
+        """
+        real, sent = Controllers.ask, list[int]()
+
+        async def ask(self: Controllers, address: str, asked: int, *rest: Any, **more: Any) -> Command:
+            if asked != code:
+                return await real(self, address, asked, *rest, **more)
+            sent.append(asked)
+            if len(sent) > 1 or done:
+                answer = await real(self, address, asked, *rest, **more)
+                if len(sent) > 1:
+                    return answer
+            raise problem
+
+        return mock.patch.object(Controllers, "ask", ask), sent
+
+    def test_what_is_not_sent_twice(self) -> None:
+        """An election that was not answered may have been held: it is told so, with what shows it.  Where no connection
+        came about it is asked for again, as is what does no harm twice."""
+        number = str(self.number(self.master()))
+        words = ("drain", NAME, "--id", number, "--yes")
+        elect = RequestCode.CONTROLLER_ELECT_MASTER
+        for problem in (TimeoutError("no answer within 5 s"), ConnectionLost("it is gone")):
+            patched, sent = self.unanswered(elect, problem, done=False)
+            with patched, self.assertRaisesRegex(NotKnown, f"not known .*: rocketha controller why {NAME} shows it"):
+                self.act(self.asked, broker.command, *words)
+            self.assertEqual(len(sent), 1)
+        patched, sent = self.unanswered(elect, ConnectError(string="refused"), done=False)
+        with patched:
+            self.assertEqual(self.act(self.asked, broker.command, *words)[0], 0)
+        self.assertEqual(len(sent), 2)
+        self.until("another one is master", lambda: self.masters() and self.number(self.master()) != int(number))
+        for code, fields, shown in (
+            (RequestCode.CLEAN_BROKER_DATA, {"brokerName": NAME}, f"why {NAME}"),
+            (PrivateCode.MEMBERS, {"remove": "n0"}, "members"),
+        ):
+            patched, sent = self.unanswered(code, TimeoutError("no answer"), done=False)
+            with patched, self.assertRaisesRegex(NotKnown, f"rocketha controller {shown} shows it"):
+                self.await_(defer.Deferred.fromCoroutine(self.asked.controllers.ask_leader(code, fields)), 60)
+            self.assertEqual(len(sent), 1)
+
+    def test_what_is_sent_twice(self) -> None:
+        """Leadership is handed over, its answer is lost, and who has it now is asked to have it."""
+        leader = self.leader()
+        to = next(each for each in self.controllers if each is not leader)
+        patched, sent = self.unanswered(PrivateCode.TRANSFER, ConnectionLost("it is gone"), done=True)
+        controllers = self.asked.controllers
+        with patched:
+            asked = controllers.ask_leader(PrivateCode.TRANSFER, {"to": to.name}, 30.0)
+            self.assertEqual(self.await_(defer.Deferred.fromCoroutine(asked), 60).code, 0)
+        self.assertEqual((len(sent), self.leader()), (2, to))
 
     def test_a_replica_leaves_for_good(self) -> None:
         """It hands over, stops, is missed, and is forgotten; never while it runs, and never the last master."""

@@ -28,9 +28,9 @@ from rocketha.admin.picture import (
     Process,
     Queue,
     Refusal,
-    Registered,
 )
 from rocketha.services.access.guard import DEMANDED
+from rocketha.wire.cluster_info import BrokerSet
 
 NAMES, CONTROLLERS = ("10.0.0.1:9876", "10.0.0.2:9876"), ("10.0.0.3:9878", "10.0.0.4:9878", "10.0.0.5:9878")
 BROKERS = {1: "10.0.1.1:10911", 2: "10.0.1.2:10911", 3: "10.0.1.3:10911"}
@@ -50,7 +50,7 @@ def down(kind: str, address: str, problem: str = "Connection refused", **more: A
 
 def nameserver(address: str, **more: Any) -> Nameserver:
     """One that has all brokers."""
-    rows = (Registered(cluster="C", name="g", addresses={0: BROKERS[1], 2: BROKERS[2], 3: BROKERS[3]}),)
+    rows = (BrokerSet(cluster="C", name="g", addresses={0: BROKERS[1], 2: BROKERS[2], 3: BROKERS[3]}),)
     return Nameserver(**{"process": process("nameserver", address), "sets": rows, **more})
 
 
@@ -179,7 +179,7 @@ FAULTS: dict[str, Picture] = {
     "broker.wrong_nameserver": attrs.evolve(
         with_broker(3, namesrv=("10.7.7.7:9876",)),
         nameservers=tuple(
-            nameserver(each, sets=(Registered(cluster="C", name="g", addresses={0: BROKERS[1], 2: BROKERS[2]}),))
+            nameserver(each, sets=(BrokerSet(cluster="C", name="g", addresses={0: BROKERS[1], 2: BROKERS[2]}),))
             for each in NAMES
         ),
     ),
@@ -187,7 +187,7 @@ FAULTS: dict[str, Picture] = {
         HEALTHY,
         nameservers=(
             nameserver(NAMES[0]),
-            nameserver(NAMES[1], sets=(Registered(cluster="C", name="g", addresses={0: BROKERS[1], 2: BROKERS[2]}),)),
+            nameserver(NAMES[1], sets=(BrokerSet(cluster="C", name="g", addresses={0: BROKERS[1], 2: BROKERS[2]}),)),
         ),
     ),
     "secret.wrong": refusing(what="connection", reason="wrong_secret"),
@@ -397,7 +397,7 @@ class JudgeTests(unittest.TestCase):
 
     def test_a_classic_set_without_a_master(self) -> None:
         """Nameservers forget a master that died; the slaves are all well."""
-        rows = (Registered(cluster="C", name="g", addresses={2: BROKERS[2]}),)
+        rows = (BrokerSet(cluster="C", name="g", addresses={2: BROKERS[2]}),)
         names = tuple(nameserver(each, sets=rows) for each in NAMES)
         picture = attrs.evolve(HEALTHY, nameservers=names, controllers=(), brokers=(broker(2, epoch=None),))
         (found,) = judge(picture)
@@ -429,6 +429,17 @@ class JudgeTests(unittest.TestCase):
         """The page says so: that nothing was found does not mean that nothing is there."""
         picture = with_broker(1, groups_untold="too many queues")
         self.assertIn("consumer groups at g were not looked at: too many queues", list(doctor_page.lines(picture, ())))
+
+    def test_many_groups_that_lag(self) -> None:
+        """Those that lag most are shown, and how many others there are."""
+        groups = tuple(
+            Group(name=f"G{number:02d}", queues=(Queue(topic="T", id=0, end=number, committed=0, pulled=0),))
+            for number in range(1, 24)
+        )
+        picture = attrs.evolve(HEALTHY, brokers=(broker(1, groups=groups),))
+        lines = [line for line in doctor_page.lines(picture, ()) if "group" in line]
+        self.assertEqual(lines[0], "group G23 at g: 23 messages not consumed")
+        self.assertEqual(lines[-1], "and 13 other groups that lag less")
 
     def test_limits(self) -> None:
         """Each can be set."""

@@ -23,8 +23,9 @@ from rocketha.simulation.host import Host, Process
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from tests.admin.doctor_case import DoctorCase
 from tests.services.broker_case import heartbeat
+from tests.services.controlled_case import CONTROLLER_PORT
 from tests.services.dledger_case import DLedgerCase
-from tests.services.replication_case import PORT
+from tests.services.replication_case import NAMESERVER_PORT, PORT
 
 
 class HealthyTests(DoctorCase):
@@ -49,6 +50,24 @@ class HealthyTests(DoctorCase):
         self.assertIn("0 findings", next(iter(doctor_page.lines(picture, ()))))
         json.dumps(status_page.as_json(picture))
         json.dumps(doctor_page.as_json(picture, ()))
+
+    def test_a_process_that_has_two_names(self) -> None:
+        """Given by host names all are found once, by the addresses that the others know; who is not reached is nobody
+        else."""
+        self.whole_cluster()
+        brokers = [f"{each.name}:{PORT}" for each in self.brokers]
+        controllers = [f"{each.name}:{CONTROLLER_PORT}" for each in self.controllers]
+        names = [f"{self.names[0].name}:{NAMESERVER_PORT}", self.namesrv(self.names[0])]
+        picture = self.look(brokers, controllers, names)
+        self.assertEqual(sorted(each.address for each in picture.brokers), sorted(map(self.at, self.brokers)))
+        known = sorted(map(self.controller, self.controllers))
+        self.assertEqual(sorted(each.process.address for each in picture.controllers), known)
+        self.assertEqual(len(picture.nameservers), 1)
+        self.assertEqual(self.findings(picture), ())
+        self.brokers[2].kill()
+        self.run_for(1.0)
+        alone = self.look([brokers[0], self.at(self.brokers[0]), brokers[2], "nobody:1"], [], [])
+        self.assertEqual([each.reached for each in alone.processes].count(False), 3, alone)
 
 
 class FaultTests(DoctorCase):

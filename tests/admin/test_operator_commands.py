@@ -75,6 +75,9 @@ class CommandTests(unittest.TestCase):
         self.assertEqual(status, 1, out)
         kinds = {each["kind"] for each in json.loads(out)["findings"]}
         self.assertEqual(kinds, {"nameserver.unreachable", "broker.unreachable"})
+        for words in (("log-level", self.broker), ("clients", "-b", self.broker)):
+            status, out = rocketha(*words)
+            self.assertEqual((status, "a learner has no port for requests" in out), (1, True), out)
 
 
 class UsageTests(unittest.TestCase):

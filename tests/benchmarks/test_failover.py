@@ -237,9 +237,14 @@ class ReportTests(unittest.TestCase):
         )
 
     def test_rows_in_their_order(self) -> None:
-        """Whatever order they are asked for in; one that there is not is left out."""
+        """Whatever order they are asked for in; one that there is not is an error that names those there are."""
         with mock.patch.object(failover.signal, "signal"):
             given = failover.arguments(
-                ["--rows", "c,a,x", "--sides", "ours"], "m", None, ("a", "b", "c"), rounds=4, sides="x,y", prefix="p"
+                ["--rows", "c,a", "--sides", "y"], "m", None, ("a", "b", "c"), rounds=4, sides="x,y", prefix="p"
             )
-        self.assertEqual((given.rows, given.sides, given.rounds, given.out), (["a", "c"], ["ours"], 4, None))
+        self.assertEqual((given.rows, given.sides, given.rounds, given.out), (["a", "c"], ["y"], 4, None))
+        for words in (["--rows", "a,d"], ["--sides", "ours"], ["--rows", ""]):
+            said = io.StringIO()
+            with contextlib.redirect_stderr(said), self.assertRaises(SystemExit):
+                failover.arguments(words, "m", None, ("a", "b", "c"), rounds=4, sides="x,y", prefix="p")
+            self.assertRegex(said.getvalue(), "there are (a, b, c|x, y)")

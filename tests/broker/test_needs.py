@@ -11,7 +11,7 @@ from rocketha.access.policies import Action, Decision, Entry, Need, PolicyType, 
 from rocketha.access.routes import Asker
 from rocketha.broker.routes import ROUTES, BrokerRoute
 from rocketha.errors import RemoteProtocolError
-from rocketha.wire.codes import RequestCode
+from rocketha.wire.codes import PrivateCode, RequestCode
 from rocketha.wire.remoting import Command
 
 FIELDS = {"topic": "t", "b": "t", "consumerGroup": "g", "group": "g", "groupName": "g", "producerGroup": "p"}
@@ -91,6 +91,7 @@ NEEDS: Mapping[int, str] = {
             RequestCode.AUTH_LIST_USER,
             RequestCode.AUTH_GET_ACL,
             RequestCode.AUTH_LIST_ACL,
+            PrivateCode.OVERVIEW,
         ),
         "Cluster:* Get",
     ),

@@ -20,7 +20,7 @@ from unittest import mock
 from rocketha.admin import fuzz_port
 from rocketha.admin.fuzz_probe import alone
 from rocketha.admin.fuzz_report import DIFFERENCES
-from tests.fuzz.doors import PLAIN, SHARES, Assault, Door, doors
+from tests.fuzz.doors import PLAIN, SHARES, Assault, Door, doors, named
 from tests.interop.harness.processes import scratch
 from tests.interop.harness.secured import Secured
 
@@ -76,15 +76,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"))
     parser.add_argument("--case", type=int, help="this one alone, in detail")
     given = parser.parse_args()
+    try:
+        chosen = named(given.doors)
+    except argparse.ArgumentTypeError as problem:
+        parser.error(str(problem))
     say(f"seed {given.seed}")
     secured = Secured(Path(scratch("fuzz-access")))
     total, found, began = 0, 0, time.monotonic()
     try:
         secured.start()
         assault = Assault(secured, given.seed)
-        wanted = [
-            each for each in doors(secured) if not given.doors or str(each) in given.doors or each.name in given.doors
-        ]
+        wanted = [each for each in doors(secured) if str(each) in chosen]
         # a busy machine is no finding
         with mock.patch.multiple(fuzz_port, LATE_SECONDS=20.0, PATIENCE_SECONDS=40.0):
             for door in wanted:

@@ -15,7 +15,7 @@ import os
 import re
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -33,6 +33,7 @@ from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.fuzz.case import Case
 from rocketha.wire.fuzz.generator import REMOTING, Generator
 from rocketha.wire.registry import FORMATS
+from tests.choices import check
 from tests.fuzz.administration import Administration
 from tests.fuzz.signing import SIGNED, Signer
 from tests.fuzz.streams import HA, RAFT, Source, Streams, ha, handshake, http, raft
@@ -81,28 +82,45 @@ class Door:
         return self.way == RECORDS or self.kind in ("raft", "ha", "http")
 
 
+def _near(address: str, more: int) -> str:
+    host, port = address.rsplit(":", 1)
+    return f"{host}:{int(port) + more}"
+
+
+PORTS: Mapping[str, tuple[str, str, Callable[[Secured], str], Mapping[int, Route]]] = {
+    "namesrv": ("namesrv", "remoting", lambda secured: secured.namesrv.address, namesrv_routes.ROUTES),
+    "controller": ("controller", "remoting", lambda secured: secured.controller.address, controller_routes.ROUTES),
+    "controller-raft": ("controller", "raft", lambda secured: secured.controller.address, {}),
+    "broker": ("broker", "remoting", lambda secured: secured.broker.address, broker_routes.ROUTES),
+    "broker-fast": ("broker", "remoting", lambda secured: _near(secured.broker.address, -2), broker_routes.ROUTES),
+    "broker-ha": ("broker", "ha", lambda secured: _near(secured.broker.address, 1), {}),
+    "dledger": ("ledger-0", "dledger", lambda secured: secured.peer(0), java_port.ROUTES),
+    "dledger-raft": ("ledger-0", "raft", lambda secured: secured.peer(0), {}),
+    "witness": ("witness", "dledger", lambda secured: secured.peer(2), java_port.WITNESS_ROUTES),
+    "witness-raft": ("witness", "raft", lambda secured: secured.peer(2), {}),
+    "status": ("broker", "http", lambda secured: secured.status("broker"), {}),
+}
+"""Name -> whose it is, what is spoken there, where it is, and what is answered."""
+NAMES = tuple((port, way) for port in PORTS for way in SHARES if port != "status" or way == PLAIN)
+"""Port and way of each door."""
+
+
 def doors(secured: Secured) -> list[Door]:
     """All there are."""
+    found = []
+    for name, way in NAMES:
+        role, kind, address, routes = PORTS[name]
+        found.append(Door(name, role, address(secured), kind, way, routes))
+    return found
 
-    def near(address: str, more: int) -> str:
-        host, port = address.rsplit(":", 1)
-        return f"{host}:{int(port) + more}"
 
-    broker, controller = secured.broker.address, secured.controller.address
-    ports: list[tuple[str, str, str, str, Mapping[int, Route]]] = [
-        ("namesrv", "namesrv", secured.namesrv.address, "remoting", namesrv_routes.ROUTES),
-        ("controller", "controller", controller, "remoting", controller_routes.ROUTES),
-        ("controller-raft", "controller", controller, "raft", {}),
-        ("broker", "broker", broker, "remoting", broker_routes.ROUTES),
-        ("broker-fast", "broker", near(broker, -2), "remoting", broker_routes.ROUTES),
-        ("broker-ha", "broker", near(broker, 1), "ha", {}),
-        ("dledger", "ledger-0", secured.peer(0), "dledger", java_port.ROUTES),
-        ("dledger-raft", "ledger-0", secured.peer(0), "raft", {}),
-        ("witness", "witness", secured.peer(2), "dledger", java_port.ROUTES),
-        ("witness-raft", "witness", secured.peer(2), "raft", {}),
-    ]
-    found = [Door(*port[:4], way, port[4]) for port in ports for way in SHARES]
-    return [*found, Door("status", "broker", secured.status("broker"), "http", PLAIN)]
+def named(words: Sequence[str]) -> set[str]:
+    """The doors that are called PORT or PORT:WAY; all, where none is.
+
+    :raises argparse.ArgumentTypeError: there is no such door.
+    """
+    check(words, (*PORTS, *(f"{name}:{way}" for name, way in NAMES)), "doors")
+    return {f"{name}:{way}" for name, way in NAMES if not words or name in words or f"{name}:{way}" in words}
 
 
 class Judged(PortReport):

@@ -283,7 +283,12 @@ MUTANTS = (
 
 
 def main(word: str) -> int:
-    """Try them; how many nobody noticed."""
+    """Try them; how many nobody noticed.
+
+    :param word: only those with it in their names.
+    """
+    if not any(word in mutant.name for mutant in MUTANTS):
+        raise SystemExit(f"no mutant is called {word}; there are {', '.join(mutant.name for mutant in MUTANTS)}")
     passed, said = outcome(TESTS, None)
     if not passed:
         sys.stdout.write(said + "\n")

@@ -8,7 +8,7 @@ from typing import Any
 
 from rocketha.errors import RemoteProtocolError, RequestRefused
 from rocketha.wire.remoting import Command
-from rocketha.wire.replica_list import get_replicas, replicas
+from rocketha.wire.replica_list import ReplicaSet, get_replicas, named, replica_sets, replicas
 
 
 def answer(table: Any, code: int = 0) -> Command:
@@ -36,6 +36,17 @@ class ReplicaListTests(unittest.TestCase):
         self.assertEqual(replicas(found, "C", "g"), (1, 2, 3))
         self.assertEqual(replicas(found, "C", "other"), ())
         self.assertEqual(replicas(answer({"g": group(None, [])}), "C", "g"), ())
+
+    def test_all_that_is_told(self) -> None:
+        """Who is master, who is heard and where each is; what is left out is none."""
+        row = {"alive": True, "brokerAddress": "h:2", "brokerId": 2, "brokerName": "g"}
+        other = {"alive": False, "brokerAddress": "h:1", "brokerId": 1, "brokerName": "g"}
+        told = {"inSyncReplicas": [row], "notInSyncReplicas": [other], "masterBrokerId": 2, "masterAddress": "h:2"}
+        found = replica_sets(answer({"C:g": {**told, "masterEpoch": 3, "syncStateSetEpoch": 4}, "h": {}}))
+        whole = ReplicaSet(2, 3, 4, {1: "h:1", 2: "h:2"}, frozenset({2}), (2,))
+        self.assertEqual(found, {"C:g": whole, "h": ReplicaSet(0, 0, 0, {}, frozenset(), ())})
+        self.assertEqual(list(found["C:g"].members), [1, 2])
+        self.assertEqual((named(found, "C", "g"), named(found, "D", "g")), (whole, None))
 
     def test_a_name_in_two_clusters(self) -> None:
         """The own cluster's."""

@@ -20,17 +20,19 @@ from typing import Any
 import attrs
 import click
 
-from rocketha.admin import options, output
+from rocketha.admin import controller_state, options, output
 from rocketha.admin.client import NETWORK_ERRORS, RequestFailed, plain
-from rocketha.admin.cluster import WRONG_SHAPE, BrokerSet, Cluster, cluster_of, opened
+from rocketha.admin.cluster import WRONG_SHAPE, Cluster, cluster_of, opened
 from rocketha.admin.commands import DONE, FAILED, Given, actions, confirm, only_one
 from rocketha.admin.controllers import Controllers
 from rocketha.admin.main_loop import run_with
 from rocketha.admin.secure import dialer_of
 from rocketha.errors import ConfigError, RemoteProtocolError, RockethaError
 from rocketha.wire import controller_calls, json_dialect
+from rocketha.wire.cluster_info import BrokerSet
 from rocketha.wire.codes import RequestCode
 from rocketha.wire.fields import LONG_MAX
+from rocketha.wire.replica_list import ReplicaSet
 
 HEAD = ("CLUSTER", "BROKER", "ID", "ADDRESS", "VERSION", "IN/S", "OUT/S", "DISK")
 ID = click.IntRange(1)
@@ -160,47 +162,15 @@ def _managed(reactor: Any, args: Given) -> AbstractContextManager[Managed]:
     return closing(Managed(cluster_of(reactor, args), Controllers(dialer_of(reactor, args), addresses)))
 
 
-@attrs.frozen
-class Replicas:
-    """A set as the controllers have it.
-
-    :ivar ids: id to ``host:port``, of all that are registered.
-    :ivar alive: those of whom controllers hear.
-    :ivar in_sync: those that have all that was acknowledged.
-    """
-
-    master: int
-    ids: Mapping[int, str]
-    alive: frozenset[int]
-    in_sync: frozenset[int]
-
-
-async def replicas(controllers: Controllers, name: str) -> Replicas:
+async def replicas(controllers: Controllers, name: str) -> ReplicaSet:
     """A set as the controllers have it.
 
     :raises ConfigError: they know none of that name.
     """
-    answer = await controllers.ask_leader(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, body=json_dialect.dumps([name]))
-    table = (json_dialect.loads(answer.body) or {}).get("replicasInfoTable") or {}
-    if name not in table:
+    found = await controller_state.replica_sets(controllers, {name: ""})
+    if name not in found:
         raise ConfigError(f"the controllers know no broker {name!r}")
-    try:
-        found, rows = (
-            table[name],
-            [
-                (kind, int(each["brokerId"]), str(each["brokerAddress"]), bool(each["alive"]))
-                for kind in ("inSyncReplicas", "notInSyncReplicas")
-                for each in table[name].get(kind) or ()
-            ],
-        )
-        return Replicas(
-            int(found.get("masterBrokerId") or 0),
-            {number: address for _, number, address, _ in rows},
-            frozenset(number for _, number, _, alive in rows if alive),
-            frozenset(number for kind, number, _, _ in rows if kind == "inSyncReplicas"),
-        )
-    except WRONG_SHAPE as problem:
-        raise RemoteProtocolError(f"the replicas of {name}: {type(problem).__name__} {problem}") from None
+    return found[name]
 
 
 @command.command("drain")
@@ -234,12 +204,12 @@ async def drain(managed: Managed, args: Given) -> int:
 
 async def _hand_over(managed: Managed, args: Given) -> int:
     found = await replicas(managed.controllers, args.name)
-    if args.id not in found.ids:
-        raise ConfigError(f"--id {args.id}: {args.name} has {', '.join(map(str, sorted(found.ids)))}")
+    if args.id not in found.members:
+        raise ConfigError(f"--id {args.id}: {args.name} has {', '.join(map(str, sorted(found.members)))}")
     if found.master != args.id:
         output.say(args, f"{args.name} has another master: {found.master}", master=found.master)
         return DONE
-    others = sorted((found.in_sync & found.alive) - {args.id})
+    others = sorted(({*found.in_sync} & found.alive) - {args.id})
     if not others:
         raise RockethaError(f"no other replica of {args.name} is alive and in sync")
     confirm(args, f"Make {others[0]} master of {args.name} instead of {args.id}")
@@ -267,16 +237,16 @@ async def decommission(managed: Managed, args: Given) -> int:
     It must not run. To take it out: drain NAME --id ID, stop it, wait until controllers miss it, and decommission it.
     """
     found = await replicas(managed.controllers, args.name)
-    if args.id not in found.ids:
-        raise ConfigError(f"--id {args.id}: {args.name} has {', '.join(map(str, sorted(found.ids)))}")
+    if args.id not in found.members:
+        raise ConfigError(f"--id {args.id}: {args.name} has {', '.join(map(str, sorted(found.members)))}")
     if args.id in found.alive:
         raise RockethaError(f"{args.id} of {args.name} runs: stop it first, and wait until the controllers miss it")
     if args.id == found.master:
         raise RockethaError(f"{args.id} is the last master of {args.name}: what only it has would be lost")
-    if not found.in_sync - {args.id}:
+    if not {*found.in_sync} - {args.id}:
         raise RockethaError(f"{args.id} is the last of the SyncStateSet of {args.name}: what only it has would be lost")
     cluster = args.cluster or (await managed.cluster.one_set(args.name)).cluster
-    confirm(args, f"Forget replica {args.id} of {args.name} at {found.ids[args.id]}")
+    confirm(args, f"Forget replica {args.id} of {args.name} at {found.members[args.id]}")
     fields = {
         "clusterName": cluster,
         "brokerName": args.name,
@@ -285,6 +255,6 @@ async def decommission(managed: Managed, args: Given) -> int:
         "invokeTime": str(_now_ms()),
     }
     await managed.controllers.ask_leader(RequestCode.CLEAN_BROKER_DATA, fields)
-    left = sorted(set(found.ids) - {args.id})
+    left = sorted(set(found.members) - {args.id})
     output.say(args, f"{args.name} has {', '.join(map(str, left))}", replicas=left)
     return DONE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import sys
 import tarfile
 import time
 from collections.abc import Iterable
@@ -20,6 +21,7 @@ from rocketha.errors import ConfigError
 
 README = """What is in here, made by rocketha bundle:
 
+MANIFEST.txt               all that is in here, and which files of directories were left out, and why
 doctor.txt, doctor.json    what rocketha doctor found
 status.txt, status.json    what rocketha cluster status shows
 processes/                 of each process what it tells: its effective configuration, its clients and refusals, ...
@@ -49,6 +51,7 @@ async def collect(connected: cluster_status.Connected, args: Given) -> bundle_co
     await bundle_contents.of_processes(connected.client, picture, found)
     ports = [address for text in args.http for address in options.split(text)]
     await bundle_contents.of_status_ports(connected.reactor, ports, found)
+    found.add("MANIFEST.txt", found.manifest())
     return found
 
 
@@ -91,13 +94,19 @@ async def command(connected: cluster_status.Connected, args: Given) -> int:
     """Collect all that helps to help into one archive, without secrets.
 
     Of each process that answers: effective configuration, clients, refusals, epochs and Raft state; rocketha doctor's
-    page; metrics of the status ports and logs of the directories that are given.
+    page; metrics of the status ports and logs of the directories that are given.  Files of these that are left out are
+    counted on standard error and named in MANIFEST.txt.
     """
     now_s = cluster_status.wall_ms() / 1000
     root = f"rocketha-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now_s))}"
     path = args.output or f"{root}.tar.gz"
     if os.path.exists(path):
         raise ConfigError(f"{path} exists already")
-    count = pack(path, root, (await collect(connected, args)).redacted(), now_s)
-    output.say(args, f"{path}: {count} files, without secrets; look before you send it on", path=path, files=count)
+    found = await collect(connected, args)
+    count = pack(path, root, found.redacted(), now_s)
+    left_out = found.why_left_out()
+    for why, number in left_out.items():
+        print(f"{number} files left out, see MANIFEST.txt: {why}", file=sys.stderr)
+    line = f"{path}: {count} files, without secrets; look before you send it on"
+    output.say(args, line, path=path, files=count, leftOut=left_out)
     return DONE

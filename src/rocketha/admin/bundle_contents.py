@@ -2,7 +2,8 @@
 
 What it must not know: how it is packed (:mod:`rocketha.admin.bundle`).  Nothing leaves here that
 :class:`~rocketha.admin.redaction.Redactor` has not seen: what is collected is text, and a file that is no text is not
-taken.  Never taken are messages (commit log, queues, index), keys and certificates, and files of passwords.
+taken.  Never taken are messages (commit log, queues, index), keys and certificates, and files of passwords.  Of the
+files that would be taken by their names, each that is not is told with the reason (:class:`LeftOut`).
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import attrs
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.web.client import URI, Agent, readBody
 from twisted.web.iweb import IAgentEndpointFactory
@@ -31,6 +34,9 @@ from rocketha.wire.codes import PrivateCode, RequestCode
 FILE_BYTES_MAX = 8 << 20
 """Of a longer file the end is taken."""
 FILES_MAX = 500
+"""Of a directory; of more the newest are taken."""
+NAMED_MAX = 10_000
+"""Of files that are left out; of more the number is told."""
 ANSWER_S = 5.0
 
 TAKEN = (
@@ -89,16 +95,29 @@ _ASKED: Mapping[str, Mapping[str, int]] = {
 _FAILURES = (RockethaError, *NETWORK_ERRORS)
 
 
+@attrs.frozen(order=True)
+class LeftOut:
+    """A file that is not in the bundle, or not all of it.
+
+    :ivar path: where it would be in the bundle.
+    """
+
+    why: str
+    path: str
+
+
 class Collected:
     """Names to texts, before secrets are taken out.
 
     :ivar files: path in the bundle to text.
     :ivar secrets: what is known to be secret.
+    :ivar left_out: what is not there.
     """
 
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
         self.secrets: set[str] = set()
+        self.left_out: list[LeftOut] = []
 
     def add(self, name: str, text: str) -> None:
         """One file; of a name that is there already, under another one."""
@@ -107,6 +126,19 @@ class Collected:
             number += 1
             name = f"{stem}.{number}"
         self.files[name] = text
+
+    def why_left_out(self) -> dict[str, int]:
+        """Each reason, and of how many files."""
+        return dict(sorted(Counter(each.why for each in self.left_out).items()))
+
+    def manifest(self) -> str:
+        """What is in the bundle besides this, and what is not."""
+        lines = [*sorted(self.files), ""]
+        for why, count in self.why_left_out().items():
+            named = sorted(each.path for each in self.left_out if each.why == why)
+            lines += [f"{count} files left out: {why}", *(f"    {path}" for path in named[:NAMED_MAX])]
+            lines += [f"    and {count - NAMED_MAX} more"] if count > NAMED_MAX else []
+        return "\n".join(lines if self.left_out else [*lines, "nothing was left out"]) + "\n"
 
     def redacted(self) -> Iterator[tuple[str, str]]:
         """Names and texts without secrets, sorted."""
@@ -214,48 +246,92 @@ def of_directories(directories: Iterable[str], into: Collected) -> None:
     for number, directory in enumerate(directories, 1):
         if not os.path.isdir(directory):
             raise ConfigError(f"--directory {directory}: it is no directory")
-        for path in _taken(directory):
-            text = _end_of(os.path.join(directory, path))
-            if text is not None:
-                into.add(f"directories/{number}-{_safe(os.path.basename(os.path.abspath(directory)))}/{path}", text)
-                if path.endswith((".conf", ".properties")):
-                    into.secrets.update(_secrets_of(text, path))
-                    into.secrets.update(_secrets_named(text, path))
+        root = f"directories/{number}-{_safe(os.path.basename(os.path.abspath(directory)))}"
+        for path in _taken(directory, root, into):
+            found = _end_of(os.path.join(directory, path))
+            if isinstance(found, Problem):
+                into.left_out.append(LeftOut(found.why, f"{root}/{path}"))
+                continue
+            if found.shortened:
+                into.left_out.append(LeftOut(f"only the last {FILE_BYTES_MAX} bytes are here", f"{root}/{path}"))
+            into.add(f"{root}/{path}", found.text)
+            if path.endswith((".conf", ".properties")):
+                into.secrets.update(_secrets_of(found.text, path))
+                into.secrets.update(_secrets_named(found.text, path))
 
 
-def _taken(directory: str) -> Iterator[str]:
-    count = 0
-    for parent, below, names in os.walk(directory):
-        below.sort()
-        for name in sorted(names):
-            path = os.path.relpath(os.path.join(parent, name), directory)
-            if _matches(path, TAKEN) and not _matches(path.lower(), LEFT_OUT) and count < FILES_MAX:
-                count += 1
-                yield path
+def _taken(directory: str, root: str, into: Collected) -> list[str]:
+    """The paths in a directory that are to be taken, sorted: of too many the newest.
+
+    :param root: what the directory is called in the bundle.
+    """
+    found: list[tuple[float, str]] = []
+    for parent, _below, names in os.walk(directory):
+        for name in names:
+            whole = os.path.join(parent, name)
+            path = os.path.relpath(whole, directory)
+            if not _matches(path, TAKEN):
+                continue
+            if _matches(path.lower(), LEFT_OUT):
+                into.left_out.append(LeftOut("its name is one of messages, keys or passwords", f"{root}/{path}"))
+            else:
+                found.append((_modified_s(whole), path))
+    found.sort(key=lambda each: (-each[0], each[1]))
+    why = f"a directory has more than {FILES_MAX} files, and these are not its newest"
+    into.left_out += [LeftOut(why, f"{root}/{path}") for _, path in found[FILES_MAX:]]
+    return sorted(path for _, path in found[:FILES_MAX])
+
+
+def _modified_s(path: str) -> float:
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return 0.0  # it is gone, which is told when it is read
 
 
 def _matches(path: str, patterns: Iterable[str]) -> bool:
     return any(fnmatch.fnmatchcase(path, each) for each in patterns)
 
 
-def _end_of(path: str) -> str | None:
-    """A file's text, from its last bytes; None: it is no text, or cannot be read, or is no file of its own."""
-    if os.path.islink(path) or not os.path.isfile(path):
-        return None
+@attrs.frozen
+class Text:
+    """Of a file.
+
+    :ivar shortened: whether it is only the end.
+    """
+
+    text: str
+    shortened: bool
+
+
+@attrs.frozen
+class Problem:
+    """Why there is no text."""
+
+    why: str
+
+
+def _end_of(path: str) -> Text | Problem:
+    """A file's text, from its last bytes."""
+    if os.path.islink(path):
+        return Problem("it is a link")
+    if os.path.exists(path) and not os.path.isfile(path):
+        return Problem("it is no file")
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
             begin = max(0, size - FILE_BYTES_MAX)
             file.seek(begin)
             data = file.read(FILE_BYTES_MAX)
-    except OSError:
-        return None
+    except OSError as problem:
+        return Problem(f"it cannot be read: {problem.strerror}")
     if begin:  # from the next line on
         data = data.partition(b"\n")[2]
     try:
-        return None if b"\0" in data else data.decode("utf-8")
+        text = data.decode("utf-8")
     except UnicodeDecodeError:
-        return None
+        text = "\0"
+    return Problem("it is no text") if "\0" in text else Text(text, bool(begin))
 
 
 def _texts(text: str, name: str) -> dict[str, str]:
@@ -274,7 +350,7 @@ def _secrets_named(text: str, name: str) -> Iterator[str]:
     for key, path in _texts(text, name).items():
         if key.lower().endswith("secretfile"):
             found = _end_of(path.strip())
-            yield from () if found is None else (found, *found.split())
+            yield from () if isinstance(found, Problem) else (found.text, *found.text.split())
 
 
 # -- names

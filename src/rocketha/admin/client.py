@@ -23,7 +23,8 @@ from rocketha.errors import RemoteProtocolError, RockethaError
 from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.protocols.remoting_client import RemotingClient
-from rocketha.wire import json_dialect, json_members
+from rocketha.wire import json_dialect
+from rocketha.wire.cluster_info import MASTER_ID, ClusterInfo, cluster_info
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Answer, Command
 
@@ -32,10 +33,8 @@ DEFAULT_TOPIC = "TBW102"
 
 ROUTE_AGE_MAX_S = 30.0
 REQUEST_TIMEOUT_S = 3.0
-MASTER_ID = 0
 PERM_WRITE, PERM_READ = 2, 4
 QUEUES_MAX = 65536
-CLUSTERS_MAX, SETS_MAX = 1000, 20_000
 
 NETWORK_ERRORS = (ConnectError, ConnectionClosed, ConnectionLost, TimeoutError)
 """What a request fails with when there is no answer: the peer may or may not have acted on it."""
@@ -64,12 +63,21 @@ class NoAnswer(RockethaError):
     """A server could not be reached, or its connection ended before it answered."""
 
 
+LEARNER = "a learner has no port for requests: its --log-level and its status port (--http) are what it has"
+"""Said where nobody answers what every other process of ours answers."""
+
+
 def code_name(code: int) -> str:
     """A response code for a person: ``17 TOPIC_NOT_EXIST``."""
     try:
         return f"{code} {ResponseCode(code).name}"
     except ValueError:
         return str(code)
+
+
+def unsent(problem: Exception) -> bool:
+    """Of :data:`NETWORK_ERRORS`, whether no connection came about, so that the request did not leave."""
+    return isinstance(problem, ConnectError) and not isinstance(problem, TimeoutError)
 
 
 def plain(problem: Exception) -> str:
@@ -232,40 +240,29 @@ class Client:
         self._routes[topic] = (self.reactor.seconds(), route)
         return route
 
-    async def _registered(self) -> Command:
-        """What the nameservers know of clusters and brokers."""
-        answer: Command = await self.try_nameservers(
-            lambda address: self.request(address, RequestCode.GET_BROKER_CLUSTER_INFO)
-        )
-        return answer
-
-    async def brokers(self) -> list[str]:
-        """The addresses of all registered brokers, sorted by their names and ids.
+    async def registered(self, timeout_s: float = REQUEST_TIMEOUT_S) -> ClusterInfo:
+        """What the nameservers know of clusters and brokers.
 
         :raises NoRoute: no nameserver answers.
         :raises RemoteProtocolError: the answer is not what a nameserver writes.
         """
-        value = json_dialect.loads((await self._registered()).body)
-        try:
-            return [
-                str(address)
-                for _, each in sorted(value["brokerAddrTable"].items())
-                for _, address in sorted(each["brokerAddrs"].items(), key=lambda item: int(item[0]))
-            ]
-        except (KeyError, TypeError, ValueError, AttributeError) as problem:
-            raise RemoteProtocolError(f"the list of brokers: {type(problem).__name__} {problem}") from None
+        answer: Command = await self.try_nameservers(
+            lambda address: self.request(address, RequestCode.GET_BROKER_CLUSTER_INFO, timeout_s=timeout_s)
+        )
+        return cluster_info(answer.body)
+
+    async def brokers(self) -> list[str]:
+        """The addresses of all registered brokers, sorted by their clusters, names and ids."""
+        return [address for each in (await self.registered()).sets for address in each.addresses.values()]
 
     async def broker_sets(self) -> dict[str, str]:
         """The names of all registered broker sets, each with its cluster.
 
-        :raises NoRoute: no nameserver answers.
-        :raises RemoteProtocolError: the answer is not what a nameserver writes, or two clusters have a set of one name.
+        :raises RemoteProtocolError: two clusters have a set of one name.
         """
-        body = (await self._registered()).body
-        clusters = json_members.table(json_members.json_object(body, "106"), "clusterAddrTable", CLUSTERS_MAX)
         found: dict[str, str] = {}
-        for cluster in sorted(clusters):
-            for name in json_members.texts(clusters, cluster, SETS_MAX):
+        for cluster, names in (await self.registered()).clusters.items():
+            for name in names:
                 if found.setdefault(name, cluster) != cluster:
                     raise RemoteProtocolError(
                         f"broker set {name} is in {found[name]} and in {cluster}: name one of them"

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from rocketha.admin import options, output
-from rocketha.admin.client import NETWORK_ERRORS, Client, RequestFailed, plain
+from rocketha.admin.client import LEARNER, NETWORK_ERRORS, Client, RequestFailed, plain
 from rocketha.admin.commands import DONE, FAILED, Given
 from rocketha.admin.commands import command as declared
 from rocketha.admin.main_loop import Interrupted, run_coroutine
@@ -38,14 +38,17 @@ FIRST_REGULAR, LAST_REGULAR = 212, 611
     "--broker",
     metavar="HOST:PORT[;...]",
     default="",
-    help="Only these servers, which may be nameservers and controllers too (default: all registered brokers).",
+    help="Only these servers, of whichever kind (default: all registered brokers).",
 )
 @click.option("--refused", is_flag=True, help="Only connections on which something was refused.")
 @options.JSON
 @options.NAMESRV
 @options.connection
 def command(args: Given) -> int:
-    """List who is connected to the brokers, what for, and what was refused."""
+    """List who is connected to the brokers, what for, and what was refused.
+
+    A learner has no port for requests, and no clients: what it gave up is on its status port.
+    """
     names, servers = options.split(args.namesrv), options.split(args.broker)
     if not names and not servers:
         raise ConfigError("--namesrv or --broker: at least one HOST:PORT is wanted")
@@ -77,7 +80,9 @@ async def _of(client: Client, address: str) -> dict[str, Any]:
             if problem.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise
             return await _javas(client, address)
-    except (RequestFailed, RemoteProtocolError, *NETWORK_ERRORS) as problem:
+    except NETWORK_ERRORS as problem:
+        return {"problem": f"{plain(problem)} ({LEARNER})"}
+    except (RequestFailed, RemoteProtocolError) as problem:
         return {"problem": plain(problem)}
 
 

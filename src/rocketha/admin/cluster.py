@@ -12,37 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from typing import Any
 
-import attrs
-
 from rocketha.admin import options
-from rocketha.admin.client import MASTER_ID, NETWORK_ERRORS, Client, NoRoute, Queue, plain
+from rocketha.admin.client import NETWORK_ERRORS, Client, NoRoute, Queue, plain
 from rocketha.admin.commands import Given
 from rocketha.admin.secure import dialer_of
 from rocketha.errors import ConfigError, RemoteProtocolError
 from rocketha.wire import json_dialect
-from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.cluster_info import BrokerSet
+from rocketha.wire.codes import ResponseCode
 from rocketha.wire.json_dialect import ObjectKeyed
 from rocketha.wire.remoting import Command
 
 WRONG_SHAPE = (KeyError, TypeError, ValueError, AttributeError)
 """What reading a body raises that is not what it should be."""
-
-
-@attrs.frozen(order=True)
-class BrokerSet:
-    """Brokers of one name: a master, which has id 0, and its slaves.
-
-    :ivar addresses: id to ``host:port``.
-    """
-
-    cluster: str
-    name: str
-    addresses: Mapping[int, str] = attrs.field(order=False)
-
-    @property
-    def master(self) -> str:
-        """The master's address, "" where there is none."""
-        return self.addresses.get(MASTER_ID, "")
 
 
 class Cluster:
@@ -98,18 +80,7 @@ class Cluster:
 
         :raises ConfigError: no such cluster.
         """
-        value = await self.nameserver(RequestCode.GET_BROKER_CLUSTER_INFO)
-        try:
-            found = sorted(
-                BrokerSet(
-                    str(each["cluster"]),
-                    str(name),
-                    {int(number): str(at) for number, at in sorted(each["brokerAddrs"].items())},
-                )
-                for name, each in value["brokerAddrTable"].items()
-            )
-        except WRONG_SHAPE as problem:
-            raise RemoteProtocolError(f"the list of brokers: {type(problem).__name__} {problem}") from None
+        found = (await self.client.registered(self._timeout_s)).sets
         chosen = [each for each in found if cluster in ("", each.cluster)]
         if not chosen:
             there = ", ".join(sorted({each.cluster for each in found}))

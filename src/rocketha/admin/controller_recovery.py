@@ -171,15 +171,16 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _row(each: CopiedSet) -> Sequence[object]:
-    silent = sorted({*each.members} - each.alive)
+    replicas = each.replicas
+    silent = sorted({*replicas.members} - replicas.alive)
     return (
         each.cluster,
         each.broker_name,
-        each.master or "none",
-        each.master_epoch,
-        _ids(each.in_sync),
-        each.set_epoch,
-        _ids(each.members),
+        replicas.master or "none",
+        replicas.master_epoch,
+        _ids(replicas.in_sync),
+        replicas.set_epoch,
+        _ids(replicas.members),
         _ids(silent),
     )
 

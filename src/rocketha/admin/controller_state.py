@@ -13,17 +13,17 @@ import attrs
 
 from rocketha.admin.client import NETWORK_ERRORS, RequestFailed, plain
 from rocketha.admin.controllers import Controllers
-from rocketha.controller.copied import FIRST_INDEX, CopiedSet, read_set, snapshot_of
+from rocketha.controller.copied import FIRST_INDEX, CopiedSet, copied_set, snapshot_of
 from rocketha.errors import RemoteProtocolError, RockethaError
 from rocketha.services.controller.offline import SavedController
-from rocketha.wire import controller_calls, fields, ha_status, json_dialect, json_members
+from rocketha.wire import controller_calls, fields, ha_status, json_members, replica_list
 from rocketha.wire.codes import PrivateCode, RequestCode
 from rocketha.wire.controller_calls import MasterInfo
+from rocketha.wire.replica_list import ReplicaSet
 
 SETS_AT_ONCE = 100
 """Broker sets asked for in one 1006."""
 
-SETS_MAX = 20_000
 SAVE_TIMEOUT_S = 60.0
 COPIED_FROM = "copied"
 """The controller that a copy of others' state names as its source."""
@@ -60,14 +60,24 @@ async def copied_sets(controllers: Controllers, names: Mapping[str, str]) -> lis
     ordered = sorted(names)
     for start in range(0, len(ordered), SETS_AT_ONCE):
         some = ordered[start : start + SETS_AT_ONCE]
-        body = json_dialect.dumps(some)
-        answer = await controllers.ask_leader(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, body=body)
-        table = json_members.table(json_members.json_object(answer.body, "1006"), "replicasInfoTable", SETS_MAX)
-        for name in [each for each in some if each in table]:
+        for name, replicas in (await replica_sets(controllers, {each: names[each] for each in some})).items():
             call = controller_calls.get_next_broker_id(names[name], name)
             next_id = controller_calls.next_broker_id(await controllers.ask_leader(call.code, call.fields))
-            found.append(read_set(names[name], name, next_id, json_members.as_object(table[name], name)))
+            found.append(copied_set(names[name], name, next_id, replicas))
     return found
+
+
+async def replica_sets(controllers: Controllers, names: Mapping[str, str]) -> dict[str, ReplicaSet]:
+    """Broker sets as the leading controller has them; those that it does not know are left out.
+
+    :param names: of the sets, each with its cluster, "" where that is not known.
+    :raises RequestFailed: it is refused, or nobody leads.
+    :raises RemoteProtocolError: what is answered is none.
+    """
+    call = replica_list.get_replicas(*names)
+    told = replica_list.replica_sets(await controllers.ask_leader(call.code, body=call.body))
+    found = {name: replica_list.named(told, cluster, name) for name, cluster in names.items()}
+    return {name: each for name, each in found.items() if each is not None}
 
 
 def copied_state(sets: Sequence[CopiedSet], group: str) -> SavedController:
@@ -113,7 +123,7 @@ async def replica_logs(controllers: Controllers, cluster: str, broker_name: str)
     found = await copied_sets(controllers, {broker_name: cluster})
     if not found:
         raise RockethaError(f"the controllers do not know broker set {broker_name}")
-    members = found[0].members
+    members = found[0].replicas.members
     return [await _log_of(controllers, broker_name, number, address) for number, address in members.items()]
 
 

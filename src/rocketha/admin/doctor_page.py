@@ -126,6 +126,8 @@ def _groups(picture: Picture) -> Iterator[str]:
     rows = [(group.lag, group.name, broker) for broker in picture.brokers for group in broker.groups if group.lag]
     for lag, name, broker in sorted(rows, key=lambda row: (-row[0], row[1]))[:REFUSALS_SHOWN]:
         yield f"group {name} at {broker.name or broker.address}: {lag:,} messages not consumed"
+    if len(rows) > REFUSALS_SHOWN:
+        yield f"and {len(rows) - REFUSALS_SHOWN} other groups that lag less"
 
 
 def _refusals(picture: Picture) -> list[tuple[Process, Refusal]]:

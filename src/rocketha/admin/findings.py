@@ -659,7 +659,8 @@ def _consumers(picture: Picture, limits: Limits) -> Iterator[Finding]:
                 )
             stuck = _stuck(group)
             if stuck and online and not deaf:
-                shown = [f"{each.topic}/{each.id}: {each.committed} of {each.end}, as before" for each in stuck[:5]]
+                worst = sorted(stuck, key=lambda each: (-each.lag, each.topic, each.id))[:5]
+                shown = [f"{each.topic}/{each.id}: {each.committed} of {each.end}, as before" for each in worst]
                 waited = f"nothing was committed for {group.looked_s:.0f} s"
                 holders = f"connected: {', '.join(map(_client, online[:5]))}"
                 yield _finding(

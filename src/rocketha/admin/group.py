@@ -17,10 +17,11 @@ import attrs
 import click
 
 from rocketha.admin import options, output
-from rocketha.admin.client import MASTER_ID, NETWORK_ERRORS, NoRoute, Queue, plain
+from rocketha.admin.client import NETWORK_ERRORS, NoRoute, Queue, plain
 from rocketha.admin.clients import release
 from rocketha.admin.cluster import Cluster, by_queue, opened
 from rocketha.admin.commands import DONE, FAILED, Given, actions, confirm
+from rocketha.admin.everywhere import at_each
 from rocketha.admin.main_loop import run_with
 from rocketha.admin.receive import moment, parse_start
 from rocketha.admin.topic import BROKER, CLUSTER, delete_topic
@@ -28,9 +29,12 @@ from rocketha.broker import names
 from rocketha.broker.groups import PREDEFINED_GROUPS, SubscriptionGroupConfig
 from rocketha.errors import ConfigError, RockethaError
 from rocketha.wire import json_dialect
+from rocketha.wire.cluster_info import MASTER_ID, BrokerSet
 from rocketha.wire.codes import RequestCode, ResponseCode
 
 PAGE = 2000
+CHOSEN = ("consumeEnable", "consumeBroadcastEnable", "consumeMessageOrderly", "retryMaxTimes")
+"""What ``group create`` has options for."""
 END_OF_QUEUE = -1
 """A timestamp that stands for the end of each queue (``ResetOffsetRequestHeader``)."""
 
@@ -143,25 +147,35 @@ def _wanted(member: Mapping[str, Any]) -> str:
 @BROKER
 @run_with(opened)
 async def create(cluster: Cluster, args: Given) -> int:
-    """Make a consumer group at the masters of a cluster."""
+    """Make a consumer group at the masters of a cluster.
+
+    Where a broker fails, it is told where the group is and where it is not, and the same command again makes it at
+    those that lack it.
+    """
     problem = names.group_problem(args.group)
     if problem:
         raise ConfigError(problem)
     sets = [await cluster.one_set(args.broker)] if args.broker else await cluster.one_cluster(args.cluster)
-    at = cluster.masters(sets)
-    for each in at:
-        if args.group in await groups_at(cluster, each.master):
-            raise RockethaError(f"{args.group} is at {each.name} already")
     wanted = SubscriptionGroupConfig(
         args.group,
         consume_enable=not args.disabled,
         consume_broadcast_enable=not args.no_broadcast,
         consume_message_orderly=args.orderly,
         retry_max_times=args.retries,
-    )
+    ).as_json()
+    at, lacking = cluster.masters(sets), []
     for each in at:
-        body = json_dialect.dumps(wanted.as_json())
+        found = (await groups_at(cluster, each.master)).get(args.group)
+        if found is None:
+            lacking.append(each)
+        elif any(found.get(key) != wanted[key] for key in CHOSEN):
+            raise RockethaError(f"{args.group} is at {each.name} already, and is not what is wanted: see group show")
+
+    async def change(each: BrokerSet) -> None:
+        body = json_dialect.dumps(wanted)
         await cluster.ask(each.master, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+
+    await at_each(args, lacking, change, f"group {args.group}", "made")
     brokers = [each.name for each in at]
     output.say(args, f"{args.group} is at {', '.join(brokers)}", brokers=brokers)
     return DONE
@@ -178,11 +192,14 @@ async def delete(cluster: Cluster, args: Given) -> int:
     at = cluster.masters(await cluster.one_cluster(args.cluster))
     confirm(args, f"Delete group {args.group} in {at[0].cluster}")
     fields = {"groupName": args.group, "cleanOffset": "false" if args.keep_offsets else "true"}
-    for each in at:
+
+    async def change(each: BrokerSet) -> None:
         await cluster.ask(each.master, RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
+
+    await at_each(args, at, change, f"group {args.group}", "deleted")
     if not args.keep_offsets:
         for prefix in (names.RETRY_PREFIX, names.DLQ_PREFIX):
-            await delete_topic(cluster, at, prefix + args.group)
+            await delete_topic(cluster, args, at, prefix + args.group)
     output.say(args, f"{args.group} is deleted", brokers=[each.name for each in at])
     return DONE
 
@@ -225,13 +242,14 @@ async def progress(cluster: Cluster, group: str, topic: str) -> list[Progress]:
 @click.option("--topic", default="", metavar="NAME", help="Only in this topic.")
 @run_with(opened)
 async def lag(cluster: Cluster, args: Given) -> int:
-    """Show how far a group is in each queue, and what is left in all.
+    """Show how far a group is in each queue, the largest lag first, and what is left in all.
 
     IN FLIGHT is what was given to consumers and is not consumed yet.
     """
     found = await progress(cluster, args.group, args.topic)
     if not found:
         raise RockethaError(f"{args.group} has consumed nothing{f' of {args.topic}' if args.topic else ''}")
+    found.sort(key=lambda each: (-each.lag, each.queue))
     total = sum(each.lag for each in found)
     shown = {
         "group": args.group,

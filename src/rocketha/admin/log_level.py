@@ -1,4 +1,4 @@
-"""``rocketha log-level``: what a running nameserver, broker or controller logs."""
+"""``rocketha log-level``: what a running nameserver, broker, controller or witness logs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import closing
 import click
 
 from rocketha.admin import options, output
-from rocketha.admin.client import RequestFailed
+from rocketha.admin.client import LEARNER, NETWORK_ERRORS, NoAnswer, RequestFailed, plain
 from rocketha.admin.commands import DONE, Given
 from rocketha.admin.commands import command as declared
 from rocketha.admin.main_loop import run_with
@@ -21,9 +21,13 @@ async def level(client: RemotingClient, address: str, wanted: str | None, timeou
     """The level that a process logs at, after a change where one is wanted.
 
     :raises RequestFailed: it refuses, or is one of Java's.
+    :raises NoAnswer: it does not answer.
     """
     fields = {} if wanted is None else {"level": wanted}
-    answer = await client.request(address, PrivateCode.LOG_LEVEL, fields, timeout_s=timeout_s)
+    try:
+        answer = await client.request(address, PrivateCode.LOG_LEVEL, fields, timeout_s=timeout_s)
+    except NETWORK_ERRORS as problem:
+        raise NoAnswer(f"{plain(problem)} ({LEARNER})") from problem
     if answer.code != 0:
         raise RequestFailed(answer.code, answer.remark, address)
     return answer.fields["level"]
@@ -38,6 +42,9 @@ async def level(client: RemotingClient, address: str, wanted: str | None, timeou
 @run_with(lambda reactor, args: closing(RemotingClient(dialer_of(reactor, args))))
 async def command(client: RemotingClient, args: Given) -> int:
     """Show or change what a running process logs: critical, error, warn, info, debug or trace.
+
+    HOST:PORT is a port for requests: of a nameserver, a broker, a controller, or, for a witness, its address in
+    dLegerPeers.  A learner has none: it logs what --log-level said at its start.
 
     A change is in its log, and lasts until the process ends. Without identities and users it is granted on the
     process's own machine only.

@@ -6,7 +6,8 @@ Theory of operation.  Nameservers say which brokers there are; brokers say, in t
 and the members of a DLedger group are; controllers say which further brokers belong to a set.  All of one kind are
 asked at once.  Nothing is asked twice of who did not answer, so a look takes about one timeout where something is dead.
 What somebody does not answer, or does not know, is left out, never guessed: Java's processes are asked RocketMQ's own
-requests, and tell what those tell.
+requests, and tell what those tell.  A process that was asked by two names (a host name that was given, and the address
+that it registered) stands in the picture once, by the address that the others know.
 
 Where a consumer group lags, its offsets are asked again after a pause: who commits nothing meanwhile consumes nothing.
 """
@@ -14,7 +15,7 @@ Where a consumer group lags, its offsets are asked again after a pause: who comm
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -39,23 +40,24 @@ from rocketha.admin.picture import (
     Process,
     Queue,
     Refusal,
-    Registered,
     Replica,
 )
 from rocketha.errors import ConfigError, RockethaError
 from rocketha.protocols.endpoints import parse_peers
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.wire import ha_status, json_dialect
+from rocketha.wire.cluster_info import cluster_info
 from rocketha.wire.codes import PrivateCode, RequestCode, ResponseCode
 from rocketha.wire.json_dialect import ObjectKeyed
 from rocketha.wire.remoting import Command
+from rocketha.wire.replica_list import get_replicas, replica_sets
 
 TIMEOUT_S = 3.0
 PAGES_MAX = 64
 """Of one server's connections: some 60 MiB."""
 
 GROUPS_MAX = 100
-"""That lag at a Java broker, of which the clients are looked up."""
+"""That lag most at a Java broker, of which the clients are looked up."""
 
 _FAILURES = (RockethaError, *NETWORK_ERRORS)
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError)
@@ -105,7 +107,7 @@ class Looker:
         :param controllers: where none are given, those that brokers name.
         :param brokers: besides those that are registered.
         """
-        found_names = await _all(map(self._nameserver, nameservers))
+        found_names = _once(await _all(map(self._nameserver, nameservers)))
         known = {at for each in found_names for row in each.sets for at in row.addresses.values()}
         found_brokers = {each.address: each for each in await _all(map(self._broker, sorted({*known, *brokers})))}
         named = controllers or sorted({at for each in found_brokers.values() for at in each.controllers})
@@ -114,6 +116,7 @@ class Looker:
         members = {at for each in found_controllers for row in each.sets for at in row.addresses.values()}
         for each in await _all(map(self._broker, sorted(members - found_brokers.keys()))):
             found_brokers[each.address] = each
+        found_brokers = {each.address: each for each in _once(found_brokers.values(), known | members)}
         picture = Picture(
             at_ms=self._wall_ms(),
             version=rocketha.__version__,
@@ -139,9 +142,12 @@ class Looker:
     async def _process(self, kind: str, address: str) -> Process:
         """What any of ours tells; of another whether it answers."""
         try:
-            await self._client.connect(address, TIMEOUT_S)
+            connection = await self._client.connect(address, TIMEOUT_S)
         except _FAILURES as problem:
             return Process(kind=kind, address=address, problem=_words(problem, address))
+        return attrs.evolve(await self._reached(kind, address), reached=True, end=connection.peer)
+
+    async def _reached(self, kind: str, address: str) -> Process:
         try:
             first = await self._ask(address, PrivateCode.CLIENTS)
             body = json_dialect.loads(first.command.body)
@@ -154,12 +160,12 @@ class Looker:
             return _process(kind, address, first, body, rows)
         except RequestFailed as refused:
             if refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                return Process(kind=kind, address=address, reached=True, ours=False)
-            return Process(kind=kind, address=address, reached=True, refused=str(refused))
+                return Process(kind=kind, address=address, ours=False)
+            return Process(kind=kind, address=address, refused=str(refused))
         except _MALFORMED as problem:
-            return Process(kind=kind, address=address, reached=True, refused=f"{type(problem).__name__} {problem}")
+            return Process(kind=kind, address=address, refused=f"{type(problem).__name__} {problem}")
         except _FAILURES as problem:
-            return Process(kind=kind, address=address, reached=True, problem=_words(problem, address))
+            return Process(kind=kind, address=address, problem=_words(problem, address))
 
     async def _told(self, asked: Awaitable[_Timed], parse: Callable[[_Timed], T]) -> T | None:
         """What was answered, None where nothing was, or nothing of use."""
@@ -176,7 +182,7 @@ class Looker:
             return Nameserver(process=process)
         try:
             answer = await self._ask(address, RequestCode.GET_BROKER_CLUSTER_INFO)
-            sets = _registered(json_dialect.loads(answer.command.body))
+            sets = cluster_info(answer.command.body).sets
         except (*_FAILURES, *_MALFORMED) as problem:
             return Nameserver(process=attrs.evolve(process, refused=process.refused or plain(problem)))
         return Nameserver(process=process, sets=sets)
@@ -189,6 +195,7 @@ class Looker:
         named = {at for each in found.values() for at in each.peers.values()}
         for each in await _all(self._controller(at, names) for at in sorted(named - found.keys())):
             found[each.process.address] = each
+        found = {each.process.address: each for each in _once(found.values(), named)}
         ids = {at: number for each in found.values() for number, at in each.peers.items()}
         return [attrs.evolve(each, id=each.id or ids.get(at, "")) for at, each in sorted(found.items())]
 
@@ -205,8 +212,8 @@ class Looker:
         except (*_FAILURES, *_MALFORMED) as problem:
             return Controller(process=attrs.evolve(process, refused=process.refused or plain(problem)))
         if status is None and found.leads and names:
-            asked = self._ask(address, RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, body=json_dialect.dumps(names))
-            sets = await self._told(asked, lambda told: _sync_state_data(told.command.body, address))
+            asked = self._ask(address, *get_replicas(*names))
+            sets = await self._told(asked, lambda told: _sync_state_data(told.command, address))
             found = attrs.evolve(found, sets=sets or ())
         return found
 
@@ -248,7 +255,8 @@ class Looker:
 
     async def _with_consumers(self, broker: Broker) -> Broker:
         """A broker of Java's with the clients of the groups that lag: it is asked for each group."""
-        code, lagging = RequestCode.GET_CONSUMER_CONNECTION_LIST, [each.name for each in broker.groups if each.lag]
+        code = RequestCode.GET_CONSUMER_CONNECTION_LIST
+        lagging = [each.name for each in sorted(broker.groups, key=lambda each: (-each.lag, each.name)) if each.lag]
         asked = [
             self._told(
                 self._ask(broker.address, code, {"consumerGroup": name}),
@@ -344,6 +352,24 @@ async def _all(asked: Iterable[Coroutine[Deferred[Any], Any, Any]]) -> list[Any]
     return list(await gatherResults([Deferred.fromCoroutine(each) for each in asked], consumeErrors=True))
 
 
+P = TypeVar("P", Nameserver, Controller, Broker)
+
+
+def _once(found: Iterable[P], known: Collection[str] = ()) -> list[P]:
+    """Each process once.
+
+    :param known: addresses that others have of them: all of these stay, and nobody stays whom they stand for.
+    """
+    every = list(found)
+    ends = {each.process.end for each in every if each.process.address in known}
+    kept = []
+    for each in every:
+        if each.process.address in known or not each.process.end or each.process.end not in ends:
+            ends.add(each.process.end)
+            kept.append(each)
+    return kept
+
+
 def _words(problem: Exception, address: str) -> str:
     """Why there is no answer, without the address that is told anyway."""
     return plain(problem).removeprefix(f"{address}: ")
@@ -362,7 +388,6 @@ def _process(
     return Process(
         kind=kind,
         address=address,
-        reached=True,
         ours=True,
         version=str(own.get("version", "")),
         started_ms=_number(own, "startedMillis"),
@@ -408,17 +433,6 @@ def _refusal(row: Mapping[str, Any]) -> Refusal:
     )
 
 
-def _registered(value: Mapping[str, Any]) -> tuple[Registered, ...]:
-    return tuple(
-        Registered(
-            cluster=str(each["cluster"]),
-            name=str(name),
-            addresses={int(number): str(at) for number, at in each["brokerAddrs"].items()},
-        )
-        for name, each in sorted(value["brokerAddrTable"].items())
-    )
-
-
 def _controller(process: Process, header: Mapping[str, str], status: Mapping[str, Any]) -> Controller:
     peers = {}
     for item in filter(None, header.get("peers", "").split(";")):
@@ -456,26 +470,22 @@ def _set(found: Mapping[str, Any], said_by: str) -> ControlledSet:
     )
 
 
-def _sync_state_data(body: bytes, said_by: str) -> tuple[ControlledSet, ...]:
+def _sync_state_data(answer: Command, said_by: str) -> tuple[ControlledSet, ...]:
     """1006 of a Java leader, which does not say the cluster."""
-    sets = []
-    for name, found in sorted(json_dialect.loads(body)["replicasInfoTable"].items()):
-        members = list(found.get("inSyncReplicas") or ())
-        rows = [*members, *(found.get("notInSyncReplicas") or ())]
-        sets.append(
-            ControlledSet(
-                cluster="",
-                name=str(name),
-                addresses={int(row["brokerId"]): str(row["brokerAddress"]) for row in rows},
-                master=_number(found, "masterBrokerId"),
-                epoch=int(found.get("masterEpoch") or 0),
-                in_sync=tuple(int(row["brokerId"]) for row in members),
-                set_epoch=int(found.get("syncStateSetEpoch") or 0),
-                alive=tuple(int(row["brokerId"]) for row in rows if row.get("alive")),
-                said_by=said_by,
-            )
+    return tuple(
+        ControlledSet(
+            cluster="",
+            name=name,
+            addresses=found.members,
+            master=found.master or None,
+            epoch=found.master_epoch,
+            in_sync=found.in_sync,
+            set_epoch=found.set_epoch,
+            alive=tuple(sorted(found.alive)),
+            said_by=said_by,
         )
-    return tuple(sets)
+        for name, found in sorted(replica_sets(answer).items())
+    )
 
 
 def _runtime(process: Process, answer: _Timed, facts: Mapping[str, str]) -> Broker:

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
+from rocketha.wire.cluster_info import BrokerSet
+
 MASTER, SLAVE, FENCED = "MASTER", "SLAVE", "FENCED"
 
 
@@ -57,6 +59,7 @@ class Process:
 
     :ivar kind: ``nameserver``, ``controller`` or ``broker``.
     :ivar reached: whether a connection to its address came about.
+    :ivar end: ``IP:port`` where that connection ended: of one process the same, by whatever name it was asked.
     :ivar problem: why it did not answer at all; empty: it did.
     :ivar refused: why it did not answer an operator's question; empty: it did.
     :ivar ours: None where nobody knows.
@@ -66,6 +69,7 @@ class Process:
     kind: str
     address: str
     reached: bool = False
+    end: str = ""
     problem: str = ""
     refused: str = ""
     ours: bool | None = None
@@ -84,22 +88,16 @@ class Process:
 
 
 @attrs.frozen(kw_only=True)
-class Registered:
-    """A broker set as a nameserver has it; addresses by id."""
-
-    cluster: str
-    name: str
-    addresses: Mapping[int, str]
-
-
-@attrs.frozen(kw_only=True)
 class Nameserver:
-    """One that was asked."""
+    """One that was asked.
+
+    :ivar sets: that are registered.
+    """
 
     process: Process
-    sets: tuple[Registered, ...] = ()
+    sets: tuple[BrokerSet, ...] = ()
 
-    def ids_of(self, address: str) -> list[tuple[Registered, int]]:
+    def ids_of(self, address: str) -> list[tuple[BrokerSet, int]]:
         """As what a broker is registered here."""
         return [(each, number) for each in self.sets for number, at in each.addresses.items() if at == address]
 

@@ -22,6 +22,8 @@ from rocketha.controller import routes as of_controllers
 from rocketha.controller.routes import ControllerRoute
 from rocketha.errors import RockethaError
 from rocketha.namesrv import routes as of_nameservers
+from rocketha.services.raft.java_port import ROUTES as MEMBER_ROUTES
+from rocketha.services.raft.java_port import WITNESS_ROUTES
 from rocketha.wire.codes import PrivateCode
 from rocketha.wire.dledger_values import EXCHANGES, DLedgerRequestCode
 
@@ -56,7 +58,7 @@ MEMBERS = """\
 In DLedger mode the port of ``dLegerPeers`` answers what Java's members and clients of DLedger ask there
 (``services/raft/java_port.py``). Frame and body are those of dledger 0.3.2; the answer's code is in its body. Operators
 ask there, too (``rocketha dledger``), in rocketha's own requests: MEMBERS is granted on the broker's own machine only,
-unless ``remoteAdminEnable`` is on.
+unless ``remoteAdminEnable`` is on. A witness answers CLIENTS and LOG_LEVEL there, too.
 """
 
 CONTROLLERS = """\
@@ -95,6 +97,7 @@ def described(word: str) -> Iterator[str]:
         ("broker", of_brokers.ROUTES),
         ("controller", of_controllers.ROUTES),
         ("nameserver", of_nameservers.ROUTES),
+        ("witness", {code: WITNESS_ROUTES[code] for code in WITNESS_ROUTES.keys() - MEMBER_ROUTES.keys()}),
     )
     for server, routes in tables:
         for code, route in sorted(routes.items()):

@@ -8,11 +8,11 @@ from __future__ import annotations
 import click
 
 from rocketha.admin import options, output
-from rocketha.admin.client import MASTER_ID
 from rocketha.admin.cluster import Cluster, opened
 from rocketha.admin.commands import DONE, Given
 from rocketha.admin.commands import command as declared
 from rocketha.admin.main_loop import run_with
+from rocketha.wire.cluster_info import MASTER_ID
 
 
 @declared("route")

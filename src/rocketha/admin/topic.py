@@ -11,13 +11,15 @@ import click
 
 from rocketha.admin import options, output
 from rocketha.admin.client import DEFAULT_TOPIC, PERM_READ, PERM_WRITE, QUEUES_MAX
-from rocketha.admin.cluster import BrokerSet, Cluster, by_queue, opened
+from rocketha.admin.cluster import Cluster, by_queue, opened
 from rocketha.admin.commands import DONE, FAILED, Given, actions, confirm
+from rocketha.admin.everywhere import at_each
 from rocketha.admin.main_loop import run_with
 from rocketha.admin.receive import moment
 from rocketha.broker import names
 from rocketha.errors import ConfigError, RockethaError
 from rocketha.wire import json_dialect
+from rocketha.wire.cluster_info import BrokerSet
 from rocketha.wire.codes import RequestCode, ResponseCode
 
 PERMISSIONS = {"rw": PERM_READ | PERM_WRITE, "r": PERM_READ, "w": PERM_WRITE, "none": 0}
@@ -122,15 +124,12 @@ async def _at(cluster: Cluster, args: Given) -> list[BrokerSet]:
 async def create(cluster: Cluster, args: Given) -> int:
     """Make a topic at the masters of a cluster.
 
-    One that is there already is not changed: see update.
+    One that is there already is not changed: see update.  Where a broker fails, it is told where the topic is and where
+    it is not, and the same command again makes it at those that lack it.
     """
     problem = names.topic_problem(args.topic)
     if problem:
         raise ConfigError(problem)
-    at = await _at(cluster, args)
-    for each in at:
-        if await config_at(cluster, each.master, args.topic) is not None:
-            raise RockethaError(f"{args.topic} is at {each.name} already")
     wanted = {
         "readQueueNums": args.queues,
         "writeQueueNums": args.queues,
@@ -138,11 +137,27 @@ async def create(cluster: Cluster, args: Given) -> int:
         "topicSysFlag": 0,
         "order": args.order,
     }
-    changes = f"+{TYPE}={args.kind.upper()}" if args.kind else ""
+    kind = args.kind.upper() if args.kind else ""
+    at = await _at(cluster, args)
+    lacking = []
     for each in at:
-        await _write(cluster, each, args.topic, wanted, changes)
+        found = await config_at(cluster, each.master, args.topic)
+        if found is None:
+            lacking.append(each)
+        elif not _is(found, wanted, kind):
+            raise RockethaError(f"{args.topic} is at {each.name} already, and is not what is wanted: see topic show")
+    changes = f"+{TYPE}={kind}" if kind else ""
+    await at_each(
+        args, lacking, lambda each: _write(cluster, each, args.topic, wanted, changes), f"topic {args.topic}", "made"
+    )
     output.say(args, f"{args.topic} is at {', '.join(each.name for each in at)}", brokers=[each.name for each in at])
     return DONE
+
+
+def _is(found: dict[str, Any], wanted: dict[str, Any], kind: str) -> bool:
+    """Whether a topic is already what is asked for."""
+    same = all((found.get(name) or 0) == value for name, value in wanted.items())
+    return same and (found.get("attributes") or {}).get(TYPE, TYPES[0]) == (kind or TYPES[0])
 
 
 @command.command("update")
@@ -172,10 +187,13 @@ async def update(cluster: Cluster, args: Given) -> int:
     at = [each for each in at if found[each.name] is not None]
     if not at:
         raise RockethaError(f"{args.topic} is at no broker of that name")
-    for each in at:
+
+    async def change(each: BrokerSet) -> None:
         present = found[each.name]
         assert present is not None
         await _write(cluster, each, args.topic, {**present, **changes}, "")
+
+    await at_each(args, at, change, f"topic {args.topic}", "changed")
     output.say(
         args, f"{args.topic} changed at {', '.join(each.name for each in at)}", brokers=[each.name for each in at]
     )
@@ -206,15 +224,18 @@ async def delete(cluster: Cluster, args: Given) -> int:
     """Delete a topic, with its messages, at the masters of a cluster and at the nameservers."""
     at = cluster.masters(await cluster.one_cluster(args.cluster))
     confirm(args, f"Delete topic {args.topic} and its messages in {at[0].cluster}")
-    await delete_topic(cluster, at, args.topic)
+    await delete_topic(cluster, args, at, args.topic)
     output.say(args, f"{args.topic} is deleted", brokers=[each.name for each in at])
     return DONE
 
 
-async def delete_topic(cluster: Cluster, at: list[BrokerSet], topic: str) -> None:
+async def delete_topic(cluster: Cluster, args: Given, at: list[BrokerSet], topic: str) -> None:
     """At the masters, then at the nameservers.  A topic that is not there is no error."""
-    for each in at:
+
+    async def change(each: BrokerSet) -> None:
         await cluster.ask(each.master, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+
+    await at_each(args, at, change, f"topic {topic}", "deleted")
     fields = {"topic": topic, "clusterName": at[0].cluster}
     await cluster.every_nameserver(RequestCode.DELETE_TOPIC_IN_NAMESRV, fields)
 

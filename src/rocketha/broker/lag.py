@@ -3,7 +3,8 @@
 Pure.  Theory of operation: the groups are those that have offsets, online or not.  A queue in which a group has none
 counts nothing, as in Java.  How old the oldest message is that a group has not consumed is read from the log, if that
 is in memory; so it is often not known of groups that are far behind.  All of it is bounded, since peers name groups:
-see the numbers below.  The figures are kept for a moment, for all who ask in it.
+see the numbers below.  Where there are more than one look takes, the next one goes on where it ended, beside those
+that had the largest lag so far.  The figures are kept for a moment, for all who ask in it.
 
 Java: ``ConsumerLagCalculator``, which knows the groups that are online only.
 """
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
-from rocketha.broker.offsets import ConsumerOffsets, split_key
+from rocketha.broker.offsets import SEPARATOR, ConsumerOffsets, split_key
 from rocketha.errors import CorruptStore, DiskFailure
 from rocketha.store.in_memory import NotInMemory, Wait
 from rocketha.store.message_store import MessageStore
@@ -24,7 +25,7 @@ from rocketha.store.message_store import MessageStore
 SHOWN_MAX = 1000
 """Groups and topics that are shown: those with the largest lag."""
 LOOKED_AT_MAX = 10_000
-"""Groups and topics of which the lag is made out."""
+"""Groups and topics of which the lag is made out in one look, beside those that are shown."""
 AGES_MAX = 200
 """Messages of which it is looked how old they are, of the largest lags first: their files may have to be opened."""
 KEPT_MS = 1000
@@ -88,6 +89,8 @@ class Lags:
         self._now_ms = now_ms
         self._store_busy = store_busy
         self._until_ms: int | None = None
+        self._worst: list[str] = []
+        self._begin = 0  # of the next look, in the table's order
         self._rows: list[Lag] = []
 
     def rows(self) -> list[Lag]:
@@ -100,15 +103,27 @@ class Lags:
 
     def _look(self) -> list[Lag]:
         committed = self._offsets.committed
-        looked_at = itertools.islice(committed.items(), LOOKED_AT_MAX)
-        counted = ((self._messages(key, consumed), key) for key, consumed in looked_at)
-        worst = [self._behind(key, committed[key]) for _, key in heapq.nlargest(SHOWN_MAX, counted, itemgetter(0))]
+        end = self._begin + LOOKED_AT_MAX
+        looked_at = dict.fromkeys(itertools.islice(committed, self._begin, end))
+        looked_at |= dict.fromkeys(key for key in self._worst if key in committed)
+        self._begin = end if end < len(committed) else 0
+        counted = ((self.messages(key), key) for key in looked_at)
+        self._worst = [key for _, key in heapq.nlargest(SHOWN_MAX, counted, itemgetter(0))]
+        worst = [self._behind(key, committed[key]) for key in self._worst]
         self.left_out = len(committed) - len(worst)
         looks = iter(range(AGES_MAX))
         return sorted(self._aged(each, looks) for each in worst)
 
-    def _messages(self, key: str, consumed: dict[int, int]) -> int:
-        """How many a group has not consumed; of all groups, so it makes nothing."""
+    def largest(self) -> list[str]:
+        """Keys of the table of offsets, the largest lag first, then by group and topic; as of the last look."""
+        return [row.topic + SEPARATOR + row.group for row in sorted(self.rows(), key=lambda row: (-row.messages, row))]
+
+    def messages(self, key: str) -> int:
+        """How many a group has not consumed now; asked of all groups, so it makes nothing.
+
+        :param key: of the table of offsets.
+        """
+        consumed = self._offsets.committed[key]
         queues = self._store.queues.queues.get(split_key(key)[0])
         messages = 0
         if queues is not None:

@@ -263,6 +263,7 @@ ROUTES = table(
         ),
         BrokerRoute(PrivateCode.CLIENTS, Asker.OPERATOR, Kind.ITSELF),
         BrokerRoute(PrivateCode.LOG_LEVEL, Asker.OPERATOR, Kind.ITSELF),
+        BrokerRoute(PrivateCode.OVERVIEW, Asker.OPERATOR, Kind.ITSELF, needs=needs.cluster(GET)),
         # Users, where authenticationEnabled
         BrokerRoute(RequestCode.AUTH_CREATE_USER, Asker.OPERATOR, supers=True),
         BrokerRoute(RequestCode.AUTH_UPDATE_USER, Asker.OPERATOR, supers=True),

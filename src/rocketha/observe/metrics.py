@@ -41,7 +41,7 @@ SERIES_MAX = 1000
 """Series of one family; what comes after shares the series ``(other)``."""
 
 PIECE_SAMPLES = 500
-"""Lines in one piece of a page; each costs about 15 us."""
+"""What is read in one turn, about: lines of a page cost some 15 us each, samples without their text half of that."""
 
 OTHER = "(other)"
 COUNTED = "_total"

@@ -25,19 +25,20 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import Metric
 from prometheus_client.samples import Sample
 
-from rocketha.observe.metrics import COUNTED, Registry
+from rocketha.observe.metrics import COUNTED
 
 _SCOPE = InstrumentationScope("rocketha")
 _SINCE_START = AggregationTemporality.CUMULATIVE
 
 
-def metrics_data(registry: Registry, resource: Mapping[str, str], since_ns: int, now_ns: int) -> MetricsData:
-    """All metrics of a registry as they are now.
+def metrics_data(told: Iterable[tuple[Metric, int]], resource: Mapping[str, str], since_ns: int) -> MetricsData:
+    """All metrics of a registry; may be called in any thread.
 
+    :param told: what it collected, each with the moment at which that was so, ns since 1970.
     :param resource: who tells them.
-    :param since_ns: when it began to count, ns since 1970.
+    :param since_ns: when it began to count.
     """
-    made = [_metric(each, since_ns, now_ns) for each in registry.collect() if each.samples and each.type != "info"]
+    made = [_metric(each, since_ns, now_ns) for each, now_ns in told if each.samples and each.type != "info"]
     scope = ScopeMetrics(_SCOPE, made, "")
     return MetricsData([ResourceMetrics(Resource(dict(resource)), [scope], "")])
 

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, overload
 import attrs
 
 from rocketha.observe.timeline import Moment
+from rocketha.wire import json_dialect, json_members
 
 ROWS_MAX = 500
 """Of a table; how many more there are is said."""
@@ -56,6 +57,29 @@ class Rows(Sequence[T], Generic[T]):
             return [self.makes[key](key) for key in self._keys[which]]
         key = self._keys[which]
         return self.makes[key](key)
+
+
+class Told(Sequence[T], Generic[T]):
+    """The first rows of a table that another process has, as it told them.
+
+    :param more: how many more it has.
+    """
+
+    def __init__(self, rows: Sequence[T], more: int) -> None:
+        self._rows = tuple(rows)
+        self._more = more
+
+    def __len__(self) -> int:
+        return len(self._rows) + self._more
+
+    @overload
+    def __getitem__(self, which: int) -> T: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> Sequence[T]: ...
+
+    def __getitem__(self, which: int | slice) -> T | Sequence[T]:
+        return self._rows[which]
 
 
 @attrs.frozen
@@ -172,6 +196,7 @@ Shows = Callable[[], Overview]
 """Asked while somebody looks, at most four times a second."""
 
 _TABLES = ("processes", "groups", "topics", "consumers", "refused")
+_TOLD = ("topics", "consumers")
 _KEYS: Mapping[str, Callable[[Any], object]] = {
     "processes": lambda row: (row.kind, row.address),
     "groups": lambda row: (row.cluster, row.name),
@@ -227,3 +252,43 @@ def tables(overview: Overview) -> dict[str, Mapping[str, object]]:
         shown = [attrs.asdict(row) for row in rows[:ROWS_MAX]]
         found[name] = {"rows": shown, "more": max(0, len(rows) - ROWS_MAX)}
     return found
+
+
+def tell(overview: Overview) -> bytes:
+    """What others know only by this process: its topics and consumer groups, as JSON."""
+    found = tables(overview)
+    return json_dialect.dumps({name: found[name] for name in _TOLD})
+
+
+def told(body: bytes) -> Overview:
+    """The same of another process.
+
+    :raises RemoteProtocolError: it is no such body.
+    """
+    found = json_members.json_object(body, "an overview")
+    return Overview(topics=_rows(found, "topics", _topic), consumers=_rows(found, "consumers", _consumption))
+
+
+def _rows(found: Mapping[str, Any], name: str, read: Callable[[Mapping[str, Any]], T]) -> Told[T]:
+    table = json_members.as_object(found.get(name), name)
+    rows = [read(row) for row in json_members.rows(table, "rows", ROWS_MAX)]
+    return Told(rows, json_members.integer(table, "more", low=0))
+
+
+def _topic(row: Mapping[str, Any]) -> Topic:
+    brokers, messages = json_members.text_list(row, "brokers", ROWS_MAX), row.get("messages")
+    return Topic(
+        json_members.text(row, "name"),
+        json_members.integer(row, "queues"),
+        brokers,
+        None if messages is None else json_members.long(row, "messages"),
+    )
+
+
+def _consumption(row: Mapping[str, Any]) -> Consumption:
+    return Consumption(
+        json_members.text(row, "group"),
+        json_members.text(row, "topic"),
+        json_members.long(row, "lag"),
+        json_members.integer(row, "members"),
+    )

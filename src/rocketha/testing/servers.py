@@ -263,24 +263,27 @@ class RocketMQ:
         return self._await(lambda: self._master(after), "there is a master")
 
     def _master(self, after: str) -> str | None:
+        from rocketha.wire.cluster_info import cluster_info
         from rocketha.wire.codes import RequestCode
 
         names = {address: name for name, address in self.brokers.items()}
-        table = _ask(self.namesrv, RequestCode.GET_BROKER_CLUSTER_INFO, {}) or {"brokerAddrTable": {}}
-        for row in table["brokerAddrTable"].values():
-            name = names.get(row["brokerAddrs"].get("0", ""), after)
+        body = _ask(self.namesrv, RequestCode.GET_BROKER_CLUSTER_INFO, {})
+        for each in cluster_info(body).sets if body is not None else ():
+            name = names.get(each.master, after)
             if name != after:
                 return name
         return None
 
     def in_sync(self) -> set[str]:
         """The names of the brokers of a group that have every acknowledged message; empty while no controller says."""
+        from rocketha.wire import json_dialect
         from rocketha.wire.codes import PrivateCode
 
         names = {address: name for name, address in self.brokers.items()}
         for address in self.controllers.values():
-            found = _ask(address, PrivateCode.WHY, {"brokerName": BROKER_NAME})
-            if found is not None:
+            body = _ask(address, PrivateCode.WHY, {"brokerName": BROKER_NAME})
+            if body is not None:
+                found = json_dialect.loads(body)
                 addresses = found["brokerAddrs"]
                 return {names[addresses[str(number)]] for number in found["syncStateSet"]}
         return set()
@@ -328,9 +331,9 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
-def _ask(address: str, code: int, fields: Mapping[str, str]) -> Any:
+def _ask(address: str, code: int, fields: Mapping[str, str]) -> bytes | None:
     """The body of a server's answer; None where it refuses, or does not answer."""
-    from rocketha.wire import json_dialect, remoting
+    from rocketha.wire import remoting
 
     host, _, port = address.rpartition(":")
     try:
@@ -340,4 +343,4 @@ def _ask(address: str, code: int, fields: Mapping[str, str]) -> Any:
             answer = remoting.decode(read.read(size), size)
     except OSError:
         return None
-    return json_dialect.loads(answer.body) if answer.code == 0 else None
+    return bytes(answer.body) if answer.code == 0 else None

@@ -240,8 +240,8 @@ PLUGIN_CODE_MIN, PLUGIN_CODE_MAX = 20_000, 29_999
 class PrivateCode(IntEnum):
     """Request codes of our own, outside Java's ranges.
 
-    11001 to 11006 and 11008 are the controller's; CLIENTS and LOG_LEVEL are for every server, AWAIT_METADATA for a
-    master.
+    11001 to 11006 and 11008 are the controller's; CLIENTS and LOG_LEVEL are for every server, OVERVIEW for a
+    broker, AWAIT_METADATA for a master.
     """
 
     STATUS = 11001
@@ -253,4 +253,5 @@ class PrivateCode(IntEnum):
     CLIENTS = 11007  # after (may be absent); see rocketha.services.process.clients
     SNAPSHOT = 11008  # index, offset (both may be absent); see rocketha.services.controller.saved_state
     LOG_LEVEL = 11009  # level (may be absent); see rocketha.services.process.own_process
+    OVERVIEW = 11010  # the answer's body is rocketha.observe.overview.tell
     AWAIT_METADATA = 31000  # see rocketha.services.replication.metadata_master

@@ -13,6 +13,7 @@ from twisted.internet.testing import StringTransport
 from rocketha.broker import lag
 from rocketha.errors import ConfigError
 from rocketha.latencies import KEYS_MAX
+from rocketha.observe import overview
 from rocketha.observe.metrics import SERIES_MAX
 from rocketha.protocols.network import InTheClear
 from rocketha.services.config.loading import load_broker, load_controller, load_namesrv
@@ -142,6 +143,27 @@ class LagTests(ValuesCase):
         self.assertEqual(len(shown), lag.SHOWN_MAX)
         self.assertEqual({each.labels["group"] for each in shown if each.value}, {f"G{n:04d}" for n in range(5)})
         self.assertEqual(self.value("rocketha_consumer_lag_left_out"), 7)
+
+    def test_the_page(self) -> None:
+        """The largest lag stands first, names decide between equals, and what is cut off lags least."""
+        self.patch(overview, "ROWS_MAX", 4)
+        for group, offset in (("A", 5), ("B", 3), ("C", 0), ("D", 3), ("E", 4), ("F", 4)):
+            self.commit(offset, group)
+        found = overview.tables(self.service.overview())["consumers"]
+        rows: Any = found["rows"]
+        self.assertEqual([(each["group"], each["lag"]) for each in rows], [("C", 5), ("B", 2), ("D", 2), ("E", 1)])
+        self.assertEqual(found["more"], 2)
+
+    def test_more_than_one_look_takes(self) -> None:
+        """One look goes on where the last one ended: whoever lags most is found, wherever he stands, and kept."""
+        self.patch(lag, "LOOKED_AT_MAX", 10)
+        self.patch(lag, "SHOWN_MAX", 3)
+        for number in range(25):
+            self.commit(0 if number in (3, 24) else 4, f"G{number:02d}")
+        for _ in range(4):
+            self.broker.statistics.lags.rows()
+            self.advance(lag.KEPT_MS / 1000)
+        self.assertEqual(self.broker.statistics.lags.largest()[:2], ["T@G03", "T@G24"])
 
     def test_a_topic_that_is_gone(self) -> None:
         """Offsets may outlive it."""

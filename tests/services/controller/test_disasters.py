@@ -439,7 +439,7 @@ class CopiedTests(DisasterCase):
         sets = self.command(controller_state.copied_sets(self.known(), {NAME: CLUSTER}))
         before = self.group()
         kept = (before.master, before.master_epoch, before.in_sync, before.set_epoch, before.next_id, before.addresses)
-        self.assertEqual(sets[0].alive, {1, 2})
+        self.assertEqual(sets[0].replicas.alive, {1, 2})
         saved = controller_state.copied_state(sets, "group1")
         for host in self.controllers:
             self.lose_disk(host)

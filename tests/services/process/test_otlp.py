@@ -17,7 +17,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
 
 from rocketha.errors import ConfigError
-from rocketha.observe.metrics import Registry
+from rocketha.observe.metrics import PIECE_SAMPLES, Registry
 from rocketha.services.config import metrics as keys
 from rocketha.services.process.otlp import HttpSender, OtlpService
 from tests.services.broker_case import HeldWork
@@ -101,6 +101,7 @@ class WaitingTests(SynchronousTestCase):
 
     def send(self, data: Any) -> Any:
         self.sent += 1
+        self.data = data
         if isinstance(self.result, Exception):
             raise self.result
         return self.result
@@ -125,6 +126,45 @@ class WaitingTests(SynchronousTestCase):
         work.let_go()
         self.successResultOf(ended)
         self.assertEqual(self.sent, 102)  # what was under way, the last one, and the end
+
+    def test_a_piece_at_a_time(self) -> None:
+        """Of many series some are read in a turn, each metric whole and with its moment; others may count meanwhile."""
+        made, many = Registry(), 2 * PIECE_SAMPLES
+        first = made.counters("a_total", "First.", ["topic"])
+        waits = made.histograms("b_seconds", "Next.", ["topic"], (0.5,))
+        for number in range(many):
+            first.labelled(str(number)).value = 1
+            waits.labelled(str(number)).observe(0.1)
+        last = made.gauge("c", "Last.")
+        self.clock.advance(1)
+        service = OtlpService(made, RESOURCE, 60_000, self, self.clock.seconds, self.clock, self.work)
+        service.startService()
+        self.clock.advance(1)
+        service.send()
+        for _ in range(2):
+            self.assertEqual(self.sent, 0)
+            for number in range(many):
+                first.labelled(str(number)).value += 1
+                waits.labelled(str(number)).observe(0.9)
+            last.value += 1
+            self.clock.rightNow += 0.1
+            soon = self.clock.calls.pop(0)  # one turn; Clock.advance makes all that are due
+            soon.called = 1
+            soon.func(*soon.args, **soon.kw)
+        self.assertEqual(self.sent, 1)
+        (resource,) = self.data.resource_metrics
+        a, b, c = resource.scope_metrics[0].metrics
+        self.assertEqual({each.value for each in a.data.data_points}, {1.0})
+        self.assertEqual(
+            {(each.count, round(each.sum, 3), tuple(each.bucket_counts)) for each in b.data.data_points},
+            {(2, 1.0, (1, 1))},
+        )
+        self.assertEqual([each.value for each in c.data.data_points], [2.0])
+        moments = [{each.time_unix_nano for each in metric.data.data_points} for metric in (a, b, c)]
+        self.assertEqual(moments, [{2_000_000_000}, {2_100_000_000}, {2_200_000_000}])
+        ended = service.stopService()
+        self.clock.advance(0)
+        self.successResultOf(ended)
 
     def test_failures_are_told_once(self) -> None:
         """And again after it has worked."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from unittest import mock
 
+from twisted.internet.defer import Deferred
+
+from rocketha.admin import log_level
 from rocketha.admin.client import RequestFailed
+from rocketha.observe.logging import current_level, set_level
 from rocketha.raft import replication
 from rocketha.raft.config import Role as RaftRole
 from rocketha.services.config.loading import load_witness
 from rocketha.services.witness.service import Witness
 from rocketha.simulation.host import Host, Process
-from rocketha.wire.codes import RequestCode
+from rocketha.wire.codes import PrivateCode, RequestCode
 from rocketha.wire.dledger_values import DLedgerResponseCode as Code
 from tests.broker.support import topic_fields
 from tests.services.dledger_case import RAFT_PORT
@@ -84,6 +89,26 @@ class WitnessTests(WitnessCase):
         self.assertEqual(names - {"lock"}, {"state", "witness"})
         kept = b"".join(disk.read_all(f"{folder}/{name}", 1 << 22) for name in names)
         self.assertLess(len(kept) - kept.count(0), 2000)
+
+    def test_what_operators_ask(self) -> None:
+        """Its log's level, which only its own machine changes, and who is connected, as of every server."""
+        self.addCleanup(set_level, current_level())
+        process = self.client_host.process
+        assert process is not None
+        address = self.at(self.witness)
+
+        def level(wanted: str | None = None) -> str:
+            return str(self.await_(Deferred.fromCoroutine(log_level.level(process.service, address, wanted))))
+
+        set_level("info")
+        self.assertEqual(level(), "info")
+        with self.assertRaisesRegex(RequestFailed, "own machine only"):
+            level("debug")
+        answer = self.await_(process.service.request(address, PrivateCode.CLIENTS))
+        found = json.loads(answer.body)
+        self.assertEqual((answer.code, found["role"], found["process"]["logLevel"]), (0, "witness", "info"))
+        self.assertEqual([each["address"].split(":")[0] for each in found["connections"]], [self.client_host.address])
+        self.assertEqual([each["what"] for each in found["refusals"]], ["LOG_LEVEL"])
 
     def test_the_only_copy(self) -> None:
         """What a master alone has beside the witness is not lost when it ends: nobody leads before it is back."""

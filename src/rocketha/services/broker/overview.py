@@ -6,15 +6,22 @@ the last of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from rocketha.broker.names import is_for_clients, is_system_group
-from rocketha.broker.offsets import SEPARATOR
+from rocketha.broker.offsets import split_key
+from rocketha.broker.request import Responder
 from rocketha.broker.role import Role
-from rocketha.observe.overview import Consumption, Group, Overview, Process, Replica, Rows, Topic
+from rocketha.observe.overview import Consumption, Group, Overview, Process, Replica, Rows, Topic, tell
 from rocketha.observe.refusals import Refusals, refused_by
 from rocketha.replication.epochs import NO_EPOCH
-from rocketha.services.broker.running import RunningBroker
+from rocketha.services.core.feature import BrokerFeature
+from rocketha.wire.codes import PrivateCode
+from rocketha.wire.remoting import Answer, Command
+
+if TYPE_CHECKING:
+    from rocketha.services.broker.running import RunningBroker
 
 _OF_A_MASTER = "Why this broker is the master, or another one: rocketha controller why, or a controller's page."
 _OF_A_SLAVE = "What the other replicas have is on the master's page; who is in sync, there and on the controllers'."
@@ -39,6 +46,17 @@ def overview(broker: RunningBroker | None, refusals: Refusals) -> Overview:
         refused_by(refusals),
         notes=notes,
     )
+
+
+class OwnPage(BrokerFeature):
+    """Tells other processes what the page shows that they cannot know (OVERVIEW, 11010)."""
+
+    def __init__(self, broker: RunningBroker) -> None:
+        self._broker = broker
+        self.requests: Mapping[int, Responder] = {PrivateCode.OVERVIEW: self._answer}
+
+    def _answer(self, connection: Any, command: Command, now_ms: int) -> Answer:
+        return Answer(body=tell(overview(self._broker, self._broker.core.refusals)))
 
 
 def _processes(broker: RunningBroker) -> Iterator[Process]:
@@ -90,13 +108,13 @@ def _topics(broker: RunningBroker) -> Rows[Topic]:
 
 
 def _consumers(broker: RunningBroker) -> Rows[Consumption]:
-    queues, clients, offsets = broker.store.queues.queues, broker.state.clients, broker.state.offsets
+    """The largest lag first."""
+    clients, committed, lags = broker.state.clients, broker.state.offsets.committed, broker.statistics.lags
 
     def row(key: str) -> Consumption:
-        topic, _, group = key.rpartition(SEPARATOR)
-        stored, committed = queues.get(topic, {}), offsets.committed[key]
-        lag = sum(max(0, stored[each].next_offset - committed[each]) for each in committed if each in stored)
+        topic, group = split_key(key)
         here = clients.consumers.get(group)
-        return Consumption(group, topic, lag, 0 if here is None else len(here.members))
+        return Consumption(group, topic, lags.messages(key), 0 if here is None else len(here.members))
 
-    return Rows.of((key for key in sorted(offsets.committed) if not is_system_group(key.rpartition(SEPARATOR)[2])), row)
+    known = {key: None for key in lags.largest() if key in committed} | dict.fromkeys(committed)
+    return Rows.of((key for key in known if not is_system_group(split_key(key)[1])), row)

@@ -28,6 +28,7 @@ from rocketha.services.broker.dispatcher import Dispatcher
 from rocketha.services.broker.draining import Draining
 from rocketha.services.broker.forwarding import Forwarding
 from rocketha.services.broker.java_metrics import JavaMetrics
+from rocketha.services.broker.overview import OwnPage
 from rocketha.services.broker.ports import BrokerPorts
 from rocketha.services.broker.raft_role import RaftRole
 from rocketha.services.broker.registration import Registration
@@ -84,6 +85,7 @@ class RunningBroker:
     :raises CorruptStore: a table can not be read.
     :ivar recovery: what its store was found like.
     :ivar accounts_log: where its users are; None: nobody logs in.
+    :ivar statistics: among them how far consumer groups are behind.
     :ivar serving: from the moment when its ports are open until it leaves.
     """
 
@@ -126,15 +128,16 @@ class RunningBroker:
         self.role_source = (role_source or role_source_of(mode))(self._role_context())
         self.draining = self._draining() if self.role_source.hands_over else None
         self.registration = self._registration()
-        statistics = Statistics(core)
+        self.statistics = Statistics(core)
         self._sessions, self.appending = Sessions(core), Appending(core, self.replication)
         self.features: tuple[BrokerFeature, ...] = (
             self.role_source,
             ReplicationStatus(self.replication, self.state, parts.waiting, platform.reactor, platform.wall),
             SlowPuts(parts.waiting, core.flusher, self.replication, core.turns.turn, platform.reactor),
-            statistics,
-            *self._exports(statistics),
+            self.statistics,
+            *self._exports(self.statistics),
             self._sessions,
+            OwnPage(self),
             self.appending,
             self.delayed,
             self.reading,

@@ -29,6 +29,7 @@ from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.network import Network
 from rocketha.services.cluster import layout as cluster_layout
 from rocketha.services.cluster.layout import Layout, Plan
+from rocketha.services.cluster.master_page import MasterPage
 from rocketha.services.cluster.member import Member
 from rocketha.services.cluster.service import command_name, tell_terminal, tls_lines
 from rocketha.services.cluster.switches import Switches
@@ -76,6 +77,7 @@ class GroupService(service.MultiService):
         self._terminal = tell
         self._wall = wall
         self._switches: Switches | None = None
+        self._master_page: MasterPage | None = None
         self._later: list[Plan] = []
         self._waiting: Ticker | None = None
         self._began_s = 0.0
@@ -127,8 +129,10 @@ class GroupService(service.MultiService):
         controllers, brokers = layout.controller_plans(), layout.broker_plans()
         first = brokers if layout.dledger else cluster_layout.begin_first(layout.data, brokers)
         self._later = [plan for plan in brokers if plan not in first]
+        dialer = Dialer(self._reactor, self._network.endpoint)
+        self._master_page = MasterPage(dialer)
         self._switches = Switches(
-            Dialer(self._reactor, self._network.endpoint),
+            dialer,
             self._namesrv,
             layout.broker.broker_name,
             {plan.address: plan.name for plan in controllers},
@@ -169,6 +173,8 @@ class GroupService(service.MultiService):
             self._waiting = None
         if self._switches is not None:
             self._switches.stop()
+        if self._master_page is not None:
+            self._master_page.close()
         for chosen, seconds in self._stop_order():
             yield defer.gatherResults([member.stop(seconds) for member in chosen])
         for child in reversed(list(self)):
@@ -222,7 +228,7 @@ class GroupService(service.MultiService):
         return None if 0 in self._switches.registered else "no master"
 
     def overview(self) -> Overview:
-        """For the status page: the processes, and what nameserver and controllers know of the group."""
+        """For the status page: the processes, and what nameserver, controllers and the master know of the group."""
         switches, of_namesrv = self._switches, self._namesrv.overview()
         master = switches.master if switches is not None else ""
         leader = switches.leader if switches is not None else ""
@@ -236,14 +242,14 @@ class GroupService(service.MultiService):
                 detail = f"id {switches.ids[name]}, {detail}"
             kind = "broker" if name.startswith("broker") else "controller"
             rows.append(Process(name, kind, member.plan.address, state, runs, detail))
-        note = "Consumer groups and their lag are on a broker's own page: started by hand, with its own --http."
         known = Overview(
             groups=of_namesrv.groups if group is None else [trail.group_row(group)],
             moments=[] if group is None else list(trail.moments(group)),
-            notes=[note],
         )
+        page = self._master_page
+        told = Overview() if page is None else page.look(self.members[master].plan.address if master else "")
         rest = attrs.evolve(of_namesrv, processes=(), groups=(), notes=())
-        return merged("cluster on this machine", Overview(processes=rows), known, rest)
+        return merged("cluster on this machine", Overview(processes=rows), known, told, rest)
 
     def tell(self, text: str) -> None:
         """One line with the time of day."""

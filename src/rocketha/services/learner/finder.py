@@ -15,13 +15,13 @@ from rocketha.errors import RemoteProtocolError
 from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.services.replication.ha_address import UNREACHED
+from rocketha.wire.cluster_info import cluster_info
 from rocketha.wire.codes import RequestCode
-from rocketha.wire.json_dialect import dumps, loads, loads_large
+from rocketha.wire.json_dialect import dumps, loads_large
 from rocketha.wire.remoting import Command
 
 ASK_S = 3.0
 ANSWER_BYTES_MAX = 16 << 20
-MASTER_ID = "0"
 
 
 class MasterFinder:
@@ -93,9 +93,7 @@ class MasterFinder:
 
 def _master_of(body: bytes, broker_name: str) -> str:
     try:
-        table = loads(body, ANSWER_BYTES_MAX)["brokerAddrTable"]
-        addresses = table.get(broker_name, {}).get("brokerAddrs", {})
-        found = {str(number): address for number, address in addresses.items()}.get(MASTER_ID, "")
-    except (RemoteProtocolError, KeyError, TypeError, AttributeError):
+        sets = cluster_info(body).sets
+    except RemoteProtocolError:
         return ""
-    return found if isinstance(found, str) else ""
+    return next((each.master for each in sets if each.name == broker_name), "")

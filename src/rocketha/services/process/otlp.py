@@ -1,7 +1,9 @@
 """Sends a process's metrics to OpenTelemetry, as OTLP over HTTP (``metricsOtlpEndpoint``).
 
-The values are read in the reactor, and sent in a thread: a collector that does not answer holds nobody up.  One sending
-at a time; one that is due while another is under way is left out.  Needs the extra ``otel``.
+The values are read in the reactor, some metrics at a time; a thread makes OpenTelemetry's data of them and sends it.
+So neither thousands of topics nor a collector that does not answer hold anybody up.  All series of a metric are of one
+moment, and so are the buckets, count and sum of each; two metrics may be some turns apart.  One sending at a time; one
+that is due while another is under way is left out.  Needs the extra ``otel``.
 """
 
 from __future__ import annotations
@@ -10,15 +12,19 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from prometheus_client import Metric
 from twisted.application import service
 from twisted.internet import defer
+from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
 from rocketha.observe.logging import lasting, make_logger
-from rocketha.observe.metrics import Registry
+from rocketha.observe.metrics import PIECE_SAMPLES, Registry
 from rocketha.services.process.ticker import Ticker
 from rocketha.services.waiting.blocking import BlockingWork, Worker
 
+PIECE_S = 0.005
+"""A turn reads no further metric after so long."""
 TIMEOUT_S = 3
 """How long one sending may take, with all attempts; the end of a process waits for it."""
 
@@ -125,13 +131,22 @@ class OtlpService(service.Service):
 
     def send(self) -> None:
         """Send the metrics as they are now, unless a sending is under way."""
-        if self._sending is not None:
-            return
+        if self._sending is None:
+            sending = self._sending = defer.Deferred.fromCoroutine(self._send())
+            sending.addBoth(self._sent)
+
+    async def _send(self) -> bool:
         from rocketha.observe.otlp import metrics_data
 
-        data = metrics_data(self._registry, self._resource, self._since_ns, int(self._wall() * 1e9))
-        sending = self._sending = self._work.run(lambda: self._sender.send(data))
-        sending.addBoth(self._sent)
+        told: list[tuple[Metric, int]] = []
+        samples, began_s = 0, self._reactor.seconds()
+        for metric in self._registry.collect():
+            told.append((metric, int(self._wall() * 1e9)))
+            samples += len(metric.samples)
+            if samples >= PIECE_SAMPLES or self._reactor.seconds() - began_s >= PIECE_S:
+                await deferLater(self._reactor, 0.0)
+                samples, began_s = 0, self._reactor.seconds()
+        return await self._work.run(lambda: self._sender.send(metrics_data(told, self._resource, self._since_ns)))
 
     def _sent(self, result: Any) -> None:
         self._sending = None

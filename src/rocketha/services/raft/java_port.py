@@ -45,6 +45,11 @@ ROUTES = table(
 )
 """What this port answers."""
 
+WITNESS_ROUTES = table(
+    (*ROUTES.values(), Route(PrivateCode.CLIENTS, Asker.OPERATOR), Route(PrivateCode.LOG_LEVEL, Asker.OPERATOR))
+)
+"""The same of a witness, which has no other port; a broker answers these two on its main port."""
+
 FRAME_CODE = 200
 """Of every answer's frame."""
 

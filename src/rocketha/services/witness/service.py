@@ -24,7 +24,7 @@ from rocketha.observe.metrics import Registry
 from rocketha.observe.overview import Overview, Process
 from rocketha.observe.refusals import Refusals, refused_by
 from rocketha.protocols.raft import RaftLimits
-from rocketha.protocols.remoting import RemotingProtocol, ServerParts
+from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, ServerParts
 from rocketha.protocols.shared_port import SharedPort
 from rocketha.raft.config import RaftConfig
 from rocketha.raft.messages import Members
@@ -32,10 +32,12 @@ from rocketha.raft.node import RaftNode
 from rocketha.services.access.guard import guarded
 from rocketha.services.config import views
 from rocketha.services.config.loading import BrokerConfig
+from rocketha.services.process.clients import ConnectedClients
+from rocketha.services.process.own_process import OwnProcess
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.ticker import Ticker
 from rocketha.services.raft.java_members import Group, JavaMembers
-from rocketha.services.raft.java_port import ROUTES, JavaPort
+from rocketha.services.raft.java_port import WITNESS_ROUTES, JavaPort, Operator
 from rocketha.services.raft.operators import group_status
 from rocketha.services.raft.options import RaftMember, RaftOptions, RaftView, vouching
 from rocketha.services.raft.service import RaftService
@@ -68,10 +70,19 @@ class Witness(service.MultiService):
         self._raft.on_told(self._heard)
         self._problem = ""
         self._settling = Ticker(platform.reactor, self.refusals.settle, 1.0)
-        java = JavaPort(self._raft, self.refusals, {PrivateCode.STATUS: self._status})
-        requests = guarded(java, platform.askers, ROUTES)
+        process = OwnProcess(platform, platform.askers.known)
+        self._ports: list[RemotingFactory] = []
+        clients = ConnectedClients(self._ports, self.refusals, lambda ids: {}, process)
+        answers: dict[int, Operator] = {
+            PrivateCode.STATUS: self._status,
+            PrivateCode.CLIENTS: clients.answer,
+            PrivateCode.LOG_LEVEL: process.log_level,
+        }
+        java = JavaPort(self._raft, self.refusals, answers)
+        requests = guarded(java, platform.askers, WITNESS_ROUTES)
         parts = ServerParts(refusals=self.refusals)
         self._port = SharedPort(requests, platform.reactor, self._raft.port, parts=parts)
+        self._ports.append(self._port)
         address = self._keys.dledger_peers[self._keys.d_leger_self_id]
         port, backlog = int(address.rpartition(":")[2]), config.remoting.server_socket_backlog
         self._listen = tuple(listen) or (views.endpoint(config.bind_address, port, backlog),)
