@@ -87,6 +87,7 @@ class LinesTests(SynchronousTestCase):
                 "      broker 1 (h:1) PORT_REFUSED",
             ],
         )
+        self.assertIn("imported", why_lines({**found, "decisions": []}, 16)[1])
 
     def test_no_address(self) -> None:
         """Wrong usage."""

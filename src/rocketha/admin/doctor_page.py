@@ -29,7 +29,7 @@ def as_json(picture: Picture, findings: Sequence[Finding]) -> dict[str, Any]:
                 "subject": each.subject,
                 "cause": each.cause,
                 "evidence": list(each.evidence),
-                "toDo": list(each.kind.to_do),
+                "toDo": list(each.to_do),
             }
             for each in findings
         ],
@@ -62,7 +62,7 @@ def _lines(picture: Picture, findings: Sequence[Finding]) -> Iterator[str]:
         yield f"{number}. {finding.subject}: {finding.cause}"
         yield f"   {finding.kind.name}: {finding.kind.title}"
         yield from (f"   seen: {each}" for each in finding.evidence)
-        yield from (f"   next: {each}" for each in finding.kind.to_do)
+        yield from (f"   next: {each}" for each in finding.to_do)
     if findings:
         yield ""
         yield f"Each kind of finding is explained in {DOCS}."

@@ -597,9 +597,7 @@ def _placed(picture: Picture) -> Picture:
 
     def placed(broker: Broker) -> Broker:
         rows = [row for names in picture.nameservers for row in names.ids_of(broker.address)]
-        by_controllers = [
-            (each, number) for each in picture.sets for number, at in each.addresses.items() if at == broker.address
-        ]
+        by_controllers = [(each, number) for each in picture.sets if (number := each.id_at(broker.address)) is not None]
         if not broker.name and rows:
             broker = attrs.evolve(broker, cluster=rows[0][0].cluster, name=rows[0][0].name)
         if not broker.name and by_controllers:
