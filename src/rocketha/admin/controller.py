@@ -21,8 +21,9 @@ from rocketha.controller.group import DECISIONS_MAX
 from rocketha.protocols.endpoints import parse_peers
 from rocketha.services.controller.trail import Names, wall_time
 from rocketha.wire import json_dialect
-from rocketha.wire.codes import PrivateCode
+from rocketha.wire.codes import PrivateCode, ResponseCode
 
+JAVA = "a controller of Java's, which does not tell: rocketha cluster status shows what is known of it"
 HEAD = ("ID", "ADDRESS", "ROLE", "TERM", "COMMITTED", "APPLIED", "SETS", "HEARD", "SUSPECTED")
 
 
@@ -44,7 +45,8 @@ async def status(controllers: Controllers, args: Given) -> int:
             answer = await controllers.ask(address, PrivateCode.STATUS)
             rows[node] = {"address": address, **json_dialect.loads(answer.body)}
         except (RequestFailed, *NETWORK_ERRORS) as problem:
-            rows[node] = {"address": address, "problem": plain(problem)}
+            java = isinstance(problem, RequestFailed) and problem.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+            rows[node] = {"address": address, "problem": JAVA if java else plain(problem)}
     output.show(args, rows, HEAD, *status_table(rows))
     return DONE if any(row.get("isLeader") for row in rows.values()) else FAILED
 
