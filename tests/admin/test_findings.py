@@ -294,6 +294,14 @@ class JudgeTests(unittest.TestCase):
             with self.subTest(kind):
                 self.assertIn(command, self.one(kind).to_do)
 
+    def test_a_set_of_java_controllers(self) -> None:
+        """They do not tell its cluster."""
+        picture = with_set(cluster="", master=None, in_sync=(1,))
+        self.assertEqual([each.subject for each in judge(picture)], ["g"])
+        page = [*doctor_page.lines(picture, judge(picture)), *status_page.lines(picture)]
+        self.assertEqual([line for line in page if line.startswith("/")], [])
+        self.assertEqual(len([line for line in page if line.startswith("g: no master")]), 2)
+
     def test_a_replaced_broker(self) -> None:
         """Its new id is shown at its address, and the old one beside it; nobody else is said to be gone."""
         page = "\n".join(status_page.lines(FAULTS["set.unused_id"]))

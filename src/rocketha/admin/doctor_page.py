@@ -84,7 +84,7 @@ def _leads(picture: Picture) -> Iterator[str]:
     for each in picture.sets:
         master = "no master" if each.master is None else f"master {each.master} {each.addresses.get(each.master, '')}"
         stale = " (stale: no controller leads)" if each.stale else ""
-        yield f"{each.cluster}/{each.name}: {master.rstrip()}, epoch {each.epoch}, in sync {list(each.in_sync)}{stale}"
+        yield f"{each.title}: {master.rstrip()}, epoch {each.epoch}, in sync {list(each.in_sync)}{stale}"
     controlled = {at for each in picture.sets for at in each.addresses.values()}
     for broker in picture.brokers:
         if broker.role == "MASTER" and broker.address not in controlled:

@@ -556,7 +556,7 @@ def _masters(picture: Picture, limits: Limits) -> Iterator[Finding]:
         if not each.stale and each.master is None:
             yield _finding(
                 "set.no_master",
-                f"{each.cluster}/{each.name}",
+                each.title,
                 "the controllers have no master for it",
                 f"in sync: {_ids(each, each.in_sync) or 'nobody'}",
                 f"alive: {_ids(each, each.alive) or 'nobody'}",
@@ -569,7 +569,7 @@ def _unused_ids(picture: Picture, limits: Limits) -> Iterator[Finding]:
         for former, number in ({} if each.stale else each.replaced).items():
             yield _finding(
                 "set.unused_id",
-                f"{each.cluster}/{each.name} id {former}",
+                f"{each.title} id {former}",
                 f"broker {number} is at its address, {each.addresses[former]}",
                 BROKER_NAME=each.name,
                 ID=str(former),
@@ -634,7 +634,7 @@ def _stale_sets(picture: Picture, limits: Limits) -> Iterator[Finding]:
         if each.stale or each.master is None:
             continue
         end = _end(picture, each)
-        subject = f"{each.cluster}/{each.name}"
+        subject = each.title
         in_sync = f"in sync: {_ids(each, each.in_sync)}, in epoch {each.epoch}"
         for number, broker in _members(picture, each):
             if number not in each.in_sync or number == each.master:
@@ -838,7 +838,8 @@ def _name(broker: Broker) -> str:
     if not broker.name:
         return broker.process.name
     number = "" if broker.id is None else f" id {broker.id}"
-    return f"broker {broker.cluster}/{broker.name}{number} {broker.address}"
+    title = f"{broker.cluster}/{broker.name}" if broker.cluster else broker.name
+    return f"broker {title}{number} {broker.address}"
 
 
 RULES: tuple[Callable[[Picture, Limits], Iterable[Finding]], ...] = (

@@ -127,6 +127,11 @@ class ControlledSet:
     said_by: str = ""
     stale: bool = False
 
+    @property
+    def title(self) -> str:
+        """For a person; Java's controllers do not tell the cluster."""
+        return f"{self.cluster}/{self.name}" if self.cluster else self.name
+
     def id_at(self, address: str) -> int | None:
         """The id of the member at an address; of several the one that is heard, else the newest."""
         found = [number for number, at in self.addresses.items() if at == address]

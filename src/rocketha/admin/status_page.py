@@ -164,9 +164,8 @@ def _set_head(found: ControlledSet) -> Iterator[str]:
     master = "no master" if found.master is None else f"master {found.master} {found.addresses.get(found.master, '')}"
     stale = "STALE, " if found.stale else ""
     in_sync = ", ".join(map(str, found.in_sync)) or "nobody"
-    name = f"{found.cluster}/{found.name}" if found.cluster else found.name
     yield (
-        f"{name}: {master.rstrip()} in epoch {found.epoch}, in sync {in_sync} (version {found.set_epoch}), "
+        f"{found.title}: {master.rstrip()} in epoch {found.epoch}, in sync {in_sync} (version {found.set_epoch}), "
         f"{stale}by controller {found.said_by}"
     )
 
