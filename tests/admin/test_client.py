@@ -15,7 +15,7 @@ from twisted.internet.error import ConnectionRefusedError
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from rocketha.admin.client import Client, NoRoute, Queue, RequestFailed, Route, parse_route
+from rocketha.admin.client import Client, NoMaster, NoRoute, Queue, RequestFailed, Route, parse_route
 from rocketha.admin.consumer import Consumer, _Reader
 from rocketha.admin.producer import Message, Producer
 from rocketha.admin.received import BODY_BYTES_MAX, uncompressed
@@ -202,6 +202,26 @@ class Masterless:
         return Command(0, fields={"queueId": "0", "queueOffset": "5", "msgId": "m"})
 
 
+class Unregistered(Masterless):
+    """A client of a nameserver that knows no master for a while: slaves only, or no broker at all."""
+
+    def __init__(self, until_s: float, brokers: dict[int, str], queues: tuple[int, int] = (2, 2)) -> None:
+        super().__init__(0.0, AssertionError("never raised"))
+        self._registered_s = until_s
+        self._brokers = brokers
+        self._queues = queues
+
+    async def route(self, topic: str, fresh: bool = False) -> Route:
+        if self.reactor.seconds() >= self._registered_s:
+            return Route(topic, {"b": {**self._brokers, 0: "h:1"}}, {"b": self._queues})
+        if not self._brokers:
+            raise RequestFailed(17, "no route", "n:1")
+        return Route(topic, {"b": self._brokers}, {"b": self._queues})
+
+    async def brokers(self) -> list[str]:
+        return list(self._brokers.values())
+
+
 class MasterlessTests(SynchronousTestCase):
     """Sends while a master is being replaced."""
 
@@ -227,6 +247,27 @@ class MasterlessTests(SynchronousTestCase):
         client = Masterless(10.0, RequestFailed(16, "no permission", "h:1"))
         self.failureResultOf(self.send(client), RequestFailed)
         self.assertEqual(client.tries, 3)
+
+    def test_until_one_is_registered(self) -> None:
+        """The nameserver knows slaves alone, or nobody yet: no failure before the time is over."""
+        for brokers in ({1: "h:2", 2: "h:3"}, {}):
+            client = Unregistered(1.0, brokers)
+            self.assertEqual(self.successResultOf(self.send(client)).queue_offset, 5)
+
+    def test_what_was_missing_is_said(self) -> None:
+        """When the time is over: a broker's master, or all brokers."""
+        problem = self.failureResultOf(self.send(Unregistered(10.0, {1: "h:2"})), NoMaster)
+        self.assertEqual(str(problem.value), "no broker with a queue of topic T has a master: b")
+        problem = self.failureResultOf(self.send(Unregistered(10.0, {})), NoMaster)
+        self.assertEqual(str(problem.value), "topic T does not exist, and no broker is registered")
+
+    def test_no_queue_is_not_waited_for(self) -> None:
+        """A topic that may not be written to, a queue that it does not have."""
+        problem = self.failureResultOf(self.send(Unregistered(0.0, {1: "h:2"}, (2, 0))), NoRoute)
+        self.assertEqual(str(problem.value), "topic T has no writable queue")
+        client = Unregistered(10.0, {1: "h:2"})
+        sending = Deferred.fromCoroutine(Producer(cast(Any, client)).send(Message("T", b"x"), queue_id=7))
+        self.assertEqual(str(self.failureResultOf(sending, NoRoute).value), "topic T has no writable queue 7")
 
 
 class Switched:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 from typing import Any
 
 from twisted.internet import defer, reactor
@@ -87,6 +88,24 @@ class LinesTests(SynchronousTestCase):
                 "      broker 1 (h:1) PORT_REFUSED",
             ],
         )
+        self.assertIn("imported", why_lines({**found, "decisions": []}, 16)[1])
+
+    def test_controllers_of_java(self) -> None:
+        """They do not know the question; that is no number to look up, but a name."""
+
+        class Java:
+            async def peers(self) -> dict[str, str]:
+                return {"n0": "h:1"}
+
+            async def ask(self, address: str, code: int) -> None:
+                raise RequestFailed(3, f" request type {code} not supported", address)
+
+        action, args = parsed(controller.command, "status")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            code = self.successResultOf(defer.Deferred.fromCoroutine(action(Java(), args)))
+        self.assertEqual(code, 1)
+        self.assertIn("n0: a controller of Java's", printed.getvalue())
 
     def test_no_address(self) -> None:
         """Wrong usage."""
@@ -129,6 +148,10 @@ class CommandTests(ControllerCase):
         self.assertEqual((code, text), (0, f"{to} leads\n"))
         yield self.await_leader()
         self.assertTrue(self.nodes[to].leading)
+        # A term begins with an entry that is not of the state machine: it is applied like any other.
+        code, text = yield self.act("status", "--json")
+        leader = json.loads(text)[to]
+        self.assertEqual(leader["appliedIndex"], leader["committedIndex"])
         yield self.assertFailure(self.act("why", "nobody"), RequestFailed)
         yield self.assertFailure(self.act("remove", "n9"), RequestFailed)
 

@@ -205,6 +205,10 @@ FAULTS: dict[str, Picture] = {
     ),
     "broker.unready": with_broker(3, unready="it has no link to its master"),
     "versions.differ": with_broker(3, process=process("broker", BROKERS[3], version="0.9")),
+    "set.unused_id": attrs.evolve(
+        with_set(addresses={**BROKERS, 4: BROKERS[2]}, in_sync=(1, 3, 4), alive=(1, 3, 4)),
+        brokers=(broker(1), broker(2, id=4), broker(3)),
+    ),
     "doctor.not_allowed": with_broker(3, process=process("broker", BROKERS[3], refused="16 NO_PERMISSION: not you")),
     "cluster.empty": Picture(at_ms=0),
 }
@@ -239,7 +243,7 @@ class JudgeTests(unittest.TestCase):
                     self.assertEqual({each.kind.name for each in found}, {kind})
                 finding = next(each for each in found if each.kind.name == kind)
                 page = "\n".join(doctor_page.lines(picture, found))
-                for text in (finding.subject, finding.cause, *finding.evidence, *finding.kind.to_do):
+                for text in (finding.subject, finding.cause, *finding.evidence, *finding.to_do):
                     self.assertIn(text[:200], page)
                 self.assertFalse(doctor_page.as_json(picture, found)["healthy"])
                 list(status_page.lines(picture))
@@ -263,6 +267,50 @@ class JudgeTests(unittest.TestCase):
                 assert command is not None, words
                 if isinstance(command, click.Group):
                     self.assertTrue(set(rest) & set(command.list_commands(click.Context(command))), words)
+
+    def test_commands_bear_names(self) -> None:
+        """What is to be done can be copied, where the finding has the names."""
+        for kind, command in (
+            ("set.unused_id", "rocketha controller clean g 2"),
+            ("set.no_master", "rocketha controller why g"),
+            ("sync_set.stale", "rocketha controller why g"),
+            ("epoch.old", "rocketha controller why g"),
+            (
+                "broker.unreachable",
+                "rocketha controller clean g 3, if controllers know it and it is gone for good",
+            ),
+            (
+                "controller.unreachable",
+                "rocketha controller remove n2, if it is gone for good (docs/disasters.rst)",
+            ),
+            ("group.lag", "rocketha group lag G"),
+            ("permission.refused", f"rocketha clients -b {BROKERS[1]} --refused"),
+            ("broker.not_registered", f"rocketha clients -b {NAMES[1]} --refused"),
+            (
+                "ledger.member_unreachable",
+                "rocketha dledger -g g -p 'n1-10.0.1.1:40911;n2-10.0.1.2:40911;n3-10.0.1.3:40911' status",
+            ),
+        ):
+            with self.subTest(kind):
+                self.assertIn(command, self.one(kind).to_do)
+
+    def test_a_set_of_java_controllers(self) -> None:
+        """They do not tell its cluster."""
+        picture = with_set(cluster="", master=None, in_sync=(1,))
+        self.assertEqual([each.subject for each in judge(picture)], ["g"])
+        page = [*doctor_page.lines(picture, judge(picture)), *status_page.lines(picture)]
+        self.assertEqual([line for line in page if line.startswith("/")], [])
+        self.assertEqual(len([line for line in page if line.startswith("g: no master")]), 2)
+
+    def test_a_replaced_broker(self) -> None:
+        """Its new id is shown at its address, and the old one beside it; nobody else is said to be gone."""
+        page = "\n".join(status_page.lines(FAULTS["set.unused_id"]))
+        self.assertRegex(page, rf"(?m)^  4 +{BROKERS[2]} ")
+        self.assertIn(f"  id 2 is nobody's any more: 4 is at {BROKERS[2]}", page)
+        self.assertEqual(self.one("set.unused_id").subject, "C/g id 2")
+        # Before the new one is heard nobody can tell which of the two is there.
+        unheard = with_set(addresses={**BROKERS, 4: BROKERS[2]}, alive=(1, 3), in_sync=(1, 3))
+        self.assertNotIn("set.unused_id", self.kinds(unheard))
 
     def test_a_broker_that_moved(self) -> None:
         """Heartbeats show that the address is wrong; without controllers, the connection to a nameserver does."""

@@ -240,7 +240,10 @@ async def decommission(managed: Managed, args: Given) -> int:
     if args.id not in found.members:
         raise ConfigError(f"--id {args.id}: {args.name} has {', '.join(map(str, sorted(found.members)))}")
     if args.id in found.alive:
-        raise RockethaError(f"{args.id} of {args.name} runs: stop it first, and wait until the controllers miss it")
+        raise RockethaError(
+            f"{args.id} of {args.name} runs: stop it first, and wait until the controllers miss it: at most "
+            "controllerHeartBeatTimeoutMills (10 s) after its last heartbeat"
+        )
     if args.id == found.master:
         raise RockethaError(f"{args.id} is the last master of {args.name}: what only it has would be lost")
     if not {*found.in_sync} - {args.id}:

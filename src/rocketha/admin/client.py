@@ -59,6 +59,10 @@ class NoRoute(RockethaError):
     """There is nobody to send to: the topic has no queue of the wanted kind, or no nameserver answers."""
 
 
+class NoMaster(NoRoute):
+    """There is no master to send to at the moment: a set elects one, or no broker is registered."""
+
+
 class NoAnswer(RockethaError):
     """A server could not be reached, or its connection ended before it answered."""
 
@@ -121,10 +125,14 @@ class Route:
 
     def writable(self) -> list[Queue]:
         """The queues to send to, sorted; only of brokers that have a master."""
+        return [queue for queue in self.with_write_permission() if MASTER_ID in self.brokers[queue.broker_name]]
+
+    def with_write_permission(self) -> list[Queue]:
+        """The queues to send to, sorted, whether their brokers have a master at the moment or not."""
         return [
             Queue(self.topic, name, number)
             for name, (_read, write) in sorted(self.queues.items())
-            if MASTER_ID in self.brokers.get(name, {})
+            if name in self.brokers
             for number in range(write)
         ]
 

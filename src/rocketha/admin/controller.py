@@ -17,11 +17,13 @@ from rocketha.admin.client import NETWORK_ERRORS, RequestFailed, plain
 from rocketha.admin.commands import DONE, FAILED, Given, actions
 from rocketha.admin.controllers import CHANGE_TIMEOUT_S, Controllers, opened
 from rocketha.admin.main_loop import run_with
+from rocketha.controller.group import DECISIONS_MAX
 from rocketha.protocols.endpoints import parse_peers
 from rocketha.services.controller.trail import Names, wall_time
 from rocketha.wire import json_dialect
-from rocketha.wire.codes import PrivateCode
+from rocketha.wire.codes import PrivateCode, ResponseCode
 
+JAVA = "a controller of Java's, which does not tell: rocketha cluster status shows what is known of it"
 HEAD = ("ID", "ADDRESS", "ROLE", "TERM", "COMMITTED", "APPLIED", "SETS", "HEARD", "SUSPECTED")
 
 
@@ -43,7 +45,8 @@ async def status(controllers: Controllers, args: Given) -> int:
             answer = await controllers.ask(address, PrivateCode.STATUS)
             rows[node] = {"address": address, **json_dialect.loads(answer.body)}
         except (RequestFailed, *NETWORK_ERRORS) as problem:
-            rows[node] = {"address": address, "problem": plain(problem)}
+            java = isinstance(problem, RequestFailed) and problem.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+            rows[node] = {"address": address, "problem": JAVA if java else plain(problem)}
     output.show(args, rows, HEAD, *status_table(rows))
     return DONE if any(row.get("isLeader") for row in rows.values()) else FAILED
 
@@ -67,10 +70,19 @@ def status_table(rows: Mapping[str, Mapping[str, Any]]) -> tuple[list[output.Row
 @command.command("why")
 @click.argument("broker", metavar="BROKER_NAME")
 @click.option("--cluster", default="", metavar="NAME", help="Needed where several clusters have a set of this name.")
-@click.option("--last", type=int, default=10, metavar="N", help="Only so many decisions (default 10).")
+@click.option(
+    "--last",
+    type=click.IntRange(min=1),
+    default=DECISIONS_MAX,
+    metavar="N",
+    help=f"Only so many decisions (default {DECISIONS_MAX}, which is all that controllers keep).",
+)
 @run_with(opened)
 async def why(controllers: Controllers, args: Given) -> int:
-    """The last decisions about a broker set, and what was seen."""
+    """The last decisions about a broker set, and what was seen.
+
+    Earlier ones are in the controllers' logs: event group.elected.
+    """
     fields = {"brokerName": args.broker}
     if args.cluster:
         fields["clusterName"] = args.cluster
@@ -93,6 +105,8 @@ def why_lines(found: Mapping[str, Any], last: int) -> list[str]:
 
     names = Names(found)
     lines = [f"{found['clusterName']}/{found['brokerName']}: {state(found)}"]
+    if not found["decisions"]:
+        lines.append("no decision is kept: this state was imported, and nothing was decided since")
     for each in found["decisions"][-last:]:
         what = f"{wall_time(each['leaderClockMs'])}  {each['index']}  {each['did']}  {each['why']}: {each['reason']}"
         lines.append(f"{what}  ->  {state(each)}")

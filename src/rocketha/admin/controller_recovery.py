@@ -71,7 +71,7 @@ def snapshot(args: Given) -> int:
     output.say(
         args,
         f"{config.raft_directory}: controller {config.controller_dleger_self_id} of {len(config.peers)}, entry "
-        f"{saved.index}; {_count(saved)} broker sets, {rest}",
+        f"{saved.index}; {_sets(saved)}, {rest}",
         directory=config.raft_directory,
         exact=args.exact,
         **_facts(saved),
@@ -91,10 +91,15 @@ def _store(args: Given, saved: SavedController) -> None:
     offline.store(PosixDisk(), path, saved)
     output.say(
         args,
-        f"{path}: {_count(saved)} broker sets as of entry {saved.index} of term {saved.term}, {len(saved.data)} bytes",
+        f"{path}: {_sets(saved)} as of entry {saved.index} of term {saved.term}, {len(saved.data)} bytes",
         file=path,
         **_facts(saved),
     )
+
+
+def _sets(saved: SavedController) -> str:
+    count = _count(saved)
+    return f"{count} broker set{'' if count == 1 else 's'}"
 
 
 def _count(saved: SavedController) -> int:

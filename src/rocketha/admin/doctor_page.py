@@ -29,7 +29,7 @@ def as_json(picture: Picture, findings: Sequence[Finding]) -> dict[str, Any]:
                 "subject": each.subject,
                 "cause": each.cause,
                 "evidence": list(each.evidence),
-                "toDo": list(each.kind.to_do),
+                "toDo": list(each.to_do),
             }
             for each in findings
         ],
@@ -62,7 +62,7 @@ def _lines(picture: Picture, findings: Sequence[Finding]) -> Iterator[str]:
         yield f"{number}. {finding.subject}: {finding.cause}"
         yield f"   {finding.kind.name}: {finding.kind.title}"
         yield from (f"   seen: {each}" for each in finding.evidence)
-        yield from (f"   next: {each}" for each in finding.kind.to_do)
+        yield from (f"   next: {each}" for each in finding.to_do)
     if findings:
         yield ""
         yield f"Each kind of finding is explained in {DOCS}."
@@ -84,7 +84,7 @@ def _leads(picture: Picture) -> Iterator[str]:
     for each in picture.sets:
         master = "no master" if each.master is None else f"master {each.master} {each.addresses.get(each.master, '')}"
         stale = " (stale: no controller leads)" if each.stale else ""
-        yield f"{each.cluster}/{each.name}: {master.rstrip()}, epoch {each.epoch}, in sync {list(each.in_sync)}{stale}"
+        yield f"{each.title}: {master.rstrip()}, epoch {each.epoch}, in sync {list(each.in_sync)}{stale}"
     controlled = {at for each in picture.sets for at in each.addresses.values()}
     for broker in picture.brokers:
         if broker.role == "MASTER" and broker.address not in controlled:

@@ -61,7 +61,8 @@ class Kind:
 
     :ivar name: stable; programs and docs refer to it.
     :ivar title: what it is, in a line.
-    :ivar to_do: what to do next, in the order in which it is tried.
+    :ivar to_do: what to do next, in the order in which it is tried; words such as BROKER_NAME stand for what a finding
+        names.
     """
 
     name: str
@@ -76,12 +77,24 @@ class Finding:
     :ivar subject: whom it is about.
     :ivar cause: what is wrong with it.
     :ivar evidence: what was seen.
+    :ivar words: what stands for the words in capitals of the kind's ``to_do``.
     """
 
     kind: Kind
     subject: str
     cause: str
     evidence: tuple[str, ...] = ()
+    words: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def to_do(self) -> tuple[str, ...]:
+        """The kind's, with the names of this one."""
+        words = dict(self.words)
+        return tuple(_PLACE.sub(lambda found: words.get(found[0], found[0]), text) for text in self.kind.to_do)
+
+
+_PLACE = re.compile(r"\b(?:BROKER_NAME|ID|GROUP|PEERS|SERVER)\b")
+"""Words of ``to_do`` that a finding may have a value for."""
 
 
 def _kinds(*kinds: Kind) -> Mapping[str, Kind]:
@@ -91,8 +104,12 @@ def _kinds(*kinds: Kind) -> Mapping[str, Kind]:
 KINDS: Mapping[str, Kind] = _kinds(
     Kind(
         "controller.no_leader",
-        "no controller leads: masters stay as they are, and a dead one is not replaced",
-        ("start controllers until a majority runs", "rocketha controller status"),
+        "no controller leads: a dead master is not replaced, and masters of rocketha refuse sends after masterLease",
+        (
+            "start controllers until a majority runs",
+            "rocketha controller status",
+            "if a majority is lost for good: docs/disasters.rst",
+        ),
     ),
     Kind(
         "ledger.no_leader",
@@ -105,7 +122,8 @@ KINDS: Mapping[str, Kind] = _kinds(
         (
             "start a broker of the SyncStateSet: only one that has every acknowledged message may lead",
             "rocketha controller why BROKER_NAME",
-            "docs/controller_mode.rst, if those are lost for good",
+            "rocketha controller elect BROKER_NAME, if nobody is in sync (the state was restored or adopted)",
+            "if all that are in sync are lost for good: docs/disasters.rst",
         ),
     ),
     Kind(
@@ -113,8 +131,24 @@ KINDS: Mapping[str, Kind] = _kinds(
         "a broker runs, and is registered with an address at which nobody reaches it",
         ("set brokerIP1 (and bindAddress) in its broker.conf to an address that clients reach, and restart it",),
     ),
-    Kind("broker.unreachable", "a broker does not answer", (START["broker"], "its log says why it ended")),
-    Kind("controller.unreachable", "a controller does not answer", (START["controller"], "rocketha controller status")),
+    Kind(
+        "broker.unreachable",
+        "a broker does not answer",
+        (
+            START["broker"],
+            "its log says why it ended",
+            "rocketha controller clean BROKER_NAME ID, if controllers know it and it is gone for good",
+        ),
+    ),
+    Kind(
+        "controller.unreachable",
+        "a controller does not answer",
+        (
+            START["controller"],
+            "rocketha controller status",
+            "rocketha controller remove ID, if it is gone for good (docs/disasters.rst)",
+        ),
+    ),
     Kind("nameserver.unreachable", "a nameserver does not answer", (START["nameserver"],)),
     Kind(
         "ledger.member_unreachable",
@@ -192,7 +226,7 @@ KINDS: Mapping[str, Kind] = _kinds(
     Kind(
         "broker.not_registered",
         "a broker is not registered with a nameserver: clients that ask there do not find it",
-        ("see that namesrvAddr of the broker names every nameserver", "rocketha clients -b NAMESERVER --refused"),
+        ("see that namesrvAddr of the broker names every nameserver", "rocketha clients -b SERVER --refused"),
     ),
     Kind(
         "secret.wrong",
@@ -241,6 +275,11 @@ KINDS: Mapping[str, Kind] = _kinds(
         ("finish the upgrade, or go back: one release for all is what is tested",),
     ),
     Kind(
+        "set.unused_id",
+        "a broker set has an id that no broker has any more: that of a disk that is gone",
+        ("rocketha controller clean BROKER_NAME ID",),
+    ),
+    Kind(
         "doctor.not_allowed",
         "a server does not answer this command's questions",
         ("ask as an operator: --tls FILE, --credentials FILE (docs/identities.rst, docs/access.rst)",),
@@ -262,8 +301,14 @@ def judge(picture: Picture, limits: Limits | None = None) -> tuple[Finding, ...]
     return tuple(sorted(dict.fromkeys(found), key=lambda each: (order[each.kind.name], each.subject)))
 
 
-def _finding(kind: str, subject: str, cause: str, *evidence: str) -> Finding:
-    return Finding(KINDS[kind], subject, cause, tuple(filter(None, evidence)))
+def _finding(kind: str, subject: str, cause: str, *evidence: str, **words: str) -> Finding:
+    return Finding(KINDS[kind], subject, cause, tuple(filter(None, evidence)), tuple(words.items()))
+
+
+def _named(broker: Broker) -> dict[str, str]:
+    """Words for what to do."""
+    found = {"BROKER_NAME": broker.name, "ID": "" if broker.id is None else str(broker.id)}
+    return {name: value for name, value in found.items() if value}
 
 
 # -- who answers
@@ -295,7 +340,12 @@ def _controllers(picture: Picture, limits: Limits) -> Iterator[Finding]:
         majority = f"{len(picture.controllers) - len(dead)} of {len(picture.controllers)} controllers answer"
         leads = f"{leader.id or leader.process.address} leads" if leader is not None else "none leads"
         yield _finding(
-            "controller.unreachable", name, "it does not answer", _problem(each.process), f"{majority}, {leads}"
+            "controller.unreachable",
+            name,
+            "it does not answer",
+            _problem(each.process),
+            f"{majority}, {leads}",
+            **({"ID": each.id} if each.id else {}),
         )
     if picture.controllers and leader is None:
         named = [
@@ -318,7 +368,9 @@ def _brokers(picture: Picture, limits: Limits) -> Iterator[Finding]:
             yield _finding("broker.wrong_address", _name(broker), cause, _problem(broker.process), *lives, *where)
         else:
             cause = "it takes connections and does not answer" if broker.process.reached else "it does not answer"
-            yield _finding("broker.unreachable", _name(broker), cause, _problem(broker.process), *where)
+            yield _finding(
+                "broker.unreachable", _name(broker), cause, _problem(broker.process), *where, **_named(broker)
+            )
 
 
 def _lives(picture: Picture, broker: Broker) -> Iterator[str]:
@@ -354,17 +406,18 @@ def _ledgers(picture: Picture, limits: Limits) -> Iterator[Finding]:
     for each in picture.ledgers:
         groups.setdefault(each.group, []).append(each)
     for group, members in sorted(groups.items()):
+        words = {"GROUP": group, "PEERS": f"'{';'.join(f'{each.id}-{each.address}' for each in members)}'"}
         named = [each.leader for each in members if not each.problem]
         agreed = max((named.count(name) for name in named if name), default=0)
         if agreed <= len(members) // 2:
             said = [
                 f"{each.id} {each.address}: {each.problem or 'names ' + (each.leader or 'nobody')}" for each in members
             ]
-            yield _finding("ledger.no_leader", f"group {group}", "no majority names one leader", *said)
+            yield _finding("ledger.no_leader", f"group {group}", "no majority names one leader", *said, **words)
         for each in members:
             if each.problem:
                 subject = f"member {each.id} of {group}, {each.address}"
-                yield _finding("ledger.member_unreachable", subject, "it does not answer", each.problem)
+                yield _finding("ledger.member_unreachable", subject, "it does not answer", each.problem, **words)
 
 
 def _not_allowed(picture: Picture, limits: Limits) -> Iterator[Finding]:
@@ -454,7 +507,15 @@ def _registrations(picture: Picture, limits: Limits) -> Iterator[Finding]:
         else:
             said = [text for each in absent for text in _said_to(each.process, broker)]
             cause = f"{len(absent)} of {len(asked)} nameservers do not have it"
-            yield _finding("broker.not_registered", _name(broker), cause, registers, *where, *said)
+            yield _finding(
+                "broker.not_registered",
+                _name(broker),
+                cause,
+                registers,
+                *where,
+                *said,
+                SERVER=absent[0].process.address,
+            )
 
 
 def _said_to(process: Process, broker: Broker) -> Iterator[str]:
@@ -495,10 +556,23 @@ def _masters(picture: Picture, limits: Limits) -> Iterator[Finding]:
         if not each.stale and each.master is None:
             yield _finding(
                 "set.no_master",
-                f"{each.cluster}/{each.name}",
+                each.title,
                 "the controllers have no master for it",
-                f"in sync: {_ids(each, each.in_sync)}",
-                f"alive: {_ids(each, each.alive) or 'none'}",
+                f"in sync: {_ids(each, each.in_sync) or 'nobody'}",
+                f"alive: {_ids(each, each.alive) or 'nobody'}",
+                BROKER_NAME=each.name,
+            )
+
+
+def _unused_ids(picture: Picture, limits: Limits) -> Iterator[Finding]:
+    for each in picture.sets:
+        for former, number in ({} if each.stale else each.replaced).items():
+            yield _finding(
+                "set.unused_id",
+                f"{each.title} id {former}",
+                f"broker {number} is at its address, {each.addresses[former]}",
+                BROKER_NAME=each.name,
+                ID=str(former),
             )
 
 
@@ -516,7 +590,7 @@ def _registered_masters(picture: Picture, limits: Limits) -> Iterator[Finding]:
             seen = ", ".join(f"{number} {address}" for number, address in sorted(addresses.items()))
             cause = "no broker is registered as its master"
             todo = "in classic mode the master is the broker with brokerId=0: start it"
-            yield _finding("set.no_master", f"{cluster}/{name}", cause, f"registered: {seen}", todo)
+            yield _finding("set.no_master", f"{cluster}/{name}", cause, f"registered: {seen}", todo, BROKER_NAME=name)
 
 
 def _former_masters(picture: Picture, limits: Limits) -> Iterator[Finding]:
@@ -533,9 +607,10 @@ def _former_masters(picture: Picture, limits: Limits) -> Iterator[Finding]:
                 broker.unready,
             )
             if broker.role == MASTER:
-                yield _finding("epoch.old", _name(broker), "it takes itself for the master", *seen)
+                yield _finding("epoch.old", _name(broker), "it takes itself for the master", *seen, **_named(broker))
             elif broker.role == FENCED and older:
-                yield _finding("epoch.old", _name(broker), "it was fenced and knows an older epoch only", *seen)
+                cause = "it was fenced and knows an older epoch only"
+                yield _finding("epoch.old", _name(broker), cause, *seen, **_named(broker))
     for process in picture.processes:
         old = [
             each
@@ -559,7 +634,7 @@ def _stale_sets(picture: Picture, limits: Limits) -> Iterator[Finding]:
         if each.stale or each.master is None:
             continue
         end = _end(picture, each)
-        subject = f"{each.cluster}/{each.name}"
+        subject = each.title
         in_sync = f"in sync: {_ids(each, each.in_sync)}, in epoch {each.epoch}"
         for number, broker in _members(picture, each):
             if number not in each.in_sync or number == each.master:
@@ -569,11 +644,11 @@ def _stale_sets(picture: Picture, limits: Limits) -> Iterator[Finding]:
                 continue  # it runs: it is its address that is wrong
             if broker.process.problem or number not in each.alive:
                 silent = "" if number in each.alive else f"controller {each.said_by} hears no heartbeats of it"
-                yield _finding(
-                    "sync_set.stale", subject, f"{who} is in sync and dead", _problem(broker.process), silent, in_sync
-                )
+                cause, seen = f"{who} is in sync and dead", (_problem(broker.process), silent, in_sync)
+                yield _finding("sync_set.stale", subject, cause, *seen, BROKER_NAME=each.name)
             elif (lag := _lag(end, broker)) > limits.lag_bytes:
-                yield _finding("sync_set.stale", subject, f"{who} is in sync and lacks {lag:,} bytes", in_sync)
+                cause = f"{who} is in sync and lacks {lag:,} bytes"
+                yield _finding("sync_set.stale", subject, cause, in_sync, BROKER_NAME=each.name)
 
 
 def _replicas(picture: Picture, limits: Limits) -> Iterator[Finding]:
@@ -636,7 +711,7 @@ def _refusals(picture: Picture, limits: Limits) -> Iterator[Finding]:
         for kind, cause, concerns in _REFUSED:
             found = [each for each in _recent(process) if concerns(each)]
             if found:
-                yield _finding(kind, process.name, cause, *map(_shown, found))
+                yield _finding(kind, process.name, cause, *map(_shown, found), SERVER=process.address)
 
 
 # -- consumers
@@ -668,7 +743,7 @@ def _consumers(picture: Picture, limits: Limits) -> Iterator[Finding]:
                 )
             elif group.lag >= limits.lag_messages:
                 who = f"{len(online)} consumers are connected" if online else "no consumer is connected"
-                yield _finding("group.lag", subject, behind, who)
+                yield _finding("group.lag", subject, behind, who, GROUP=group.name)
 
 
 def _is_deaf(picture: Picture, group: str, connection: Connection, limits: Limits) -> bool:
@@ -764,7 +839,8 @@ def _name(broker: Broker) -> str:
     if not broker.name:
         return broker.process.name
     number = "" if broker.id is None else f" id {broker.id}"
-    return f"broker {broker.cluster}/{broker.name}{number} {broker.address}"
+    title = f"{broker.cluster}/{broker.name}" if broker.cluster else broker.name
+    return f"broker {title}{number} {broker.address}"
 
 
 RULES: tuple[Callable[[Picture, Limits], Iterable[Finding]], ...] = (
@@ -781,6 +857,7 @@ RULES: tuple[Callable[[Picture, Limits], Iterable[Finding]], ...] = (
     _shared_ids,
     _masters,
     _registered_masters,
+    _unused_ids,
     _former_masters,
     _fenced,
     _stale_sets,

@@ -291,7 +291,10 @@ class Move:
 @click.argument("group")
 @click.argument("topic")
 @click.option(
-    "--to", required=True, metavar="WHERE", help="earliest, latest, a time such as 2026-01-31T12:00, or an offset."
+    "--to",
+    required=True,
+    metavar="WHERE",
+    help="earliest, latest, a local time such as 2026-01-31T12:00 (UTC with a Z), or an offset.",
 )
 @click.option("--queue", metavar="BROKER:ID", help="Only this queue, such as broker-a:3.")
 @click.option("--dry-run/--execute", default=True, help="Only show what would be done (this is the default), or do it.")

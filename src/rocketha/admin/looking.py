@@ -229,21 +229,19 @@ class Looker:
             broker = _runtime(process, answer, facts)
         except (*_FAILURES, *_MALFORMED) as problem:
             return Broker(process=attrs.evolve(process, refused=process.refused or plain(problem)))
-        config, status, epoch = await _all(
+        config, status = await _all(
             (
                 self._told(self._ask(address, RequestCode.GET_BROKER_CONFIG), lambda told: _config(told.command.body)),
                 self._told(
                     self._ask(address, RequestCode.GET_BROKER_HA_STATUS),
                     lambda told: ha_status.decode_ha_status(told.command.body),
                 ),
-                self._told(
-                    self._ask(address, RequestCode.GET_BROKER_EPOCH_CACHE),
-                    lambda told: ha_status.decode_epochs(told.command.body).entries[-1].epoch,
-                ),
             )
         )
         broker = _replicating(_configured(broker, config or {}), config or {}, status)
-        if broker.epoch is None:
+        if broker.epoch is None and (config is None or config.get("enableControllerMode") == "true"):
+            asked = self._ask(address, RequestCode.GET_BROKER_EPOCH_CACHE)  # refused in other modes
+            epoch = await self._told(asked, lambda told: ha_status.decode_epochs(told.command.body).entries[-1].epoch)
             broker = attrs.evolve(broker, epoch=epoch)
         if config is not None and config.get("enableDLegerCommitLog") == "true":
             broker = attrs.evolve(broker, ledger=await self._ledger_of(config))
@@ -607,9 +605,7 @@ def _placed(picture: Picture) -> Picture:
 
     def placed(broker: Broker) -> Broker:
         rows = [row for names in picture.nameservers for row in names.ids_of(broker.address)]
-        by_controllers = [
-            (each, number) for each in picture.sets for number, at in each.addresses.items() if at == broker.address
-        ]
+        by_controllers = [(each, number) for each in picture.sets if (number := each.id_at(broker.address)) is not None]
         if not broker.name and rows:
             broker = attrs.evolve(broker, cluster=rows[0][0].cluster, name=rows[0][0].name)
         if not broker.name and by_controllers:

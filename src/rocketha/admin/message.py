@@ -77,7 +77,9 @@ async def show(cluster: Cluster, args: Given) -> int:
 @click.argument("topic")
 @click.option("--key", required=True, metavar="KEY", help="One of the message's keys.")
 @click.option("--max", "most", type=click.IntRange(1, FOUND_MAX), default=32, metavar="N", help="Default 32.")
-@click.option("--from", "begin", metavar="TIME", help="Stored since, such as 2026-01-31T12:00.")
+@click.option(
+    "--from", "begin", metavar="TIME", help="Stored since, in local time such as 2026-01-31T12:00 (UTC with a Z)."
+)
 @click.option("--to", "end", metavar="TIME", help="Stored until.")
 @run_with(opened)
 async def query(cluster: Cluster, args: Given) -> int:

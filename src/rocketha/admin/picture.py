@@ -125,6 +125,26 @@ class ControlledSet:
     said_by: str = ""
     stale: bool = False
 
+    @property
+    def title(self) -> str:
+        """For a person; Java's controllers do not tell the cluster."""
+        return f"{self.cluster}/{self.name}" if self.cluster else self.name
+
+    def id_at(self, address: str) -> int | None:
+        """The id of the member at an address; of several the one that is heard, else the newest."""
+        found = [number for number, at in self.addresses.items() if at == address]
+        return max(found, key=lambda number: (number in self.alive, number), default=None)
+
+    @property
+    def replaced(self) -> Mapping[int, int]:
+        """Ids that nobody has any more, each with the id that is heard at the address now."""
+        heard = {self.addresses[number]: number for number in self.alive if number in self.addresses}
+        return {
+            number: heard[address]
+            for number, address in sorted(self.addresses.items())
+            if number not in self.alive and address in heard
+        }
+
 
 @attrs.frozen(kw_only=True)
 class Controller:

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 from twisted.internet import task
 
-from rocketha.admin.client import DEFAULT_TOPIC, NETWORK_ERRORS, Client, NoRoute, Queue, RequestFailed, Route
+from rocketha.admin.client import DEFAULT_TOPIC, NETWORK_ERRORS, Client, NoMaster, NoRoute, Queue, RequestFailed, Route
 from rocketha.errors import RemoteProtocolError
 from rocketha.wire import batch, properties
 from rocketha.wire.codes import RequestCode, ResponseCode
@@ -93,6 +93,7 @@ class Producer:
         """Store one message.
 
         :raises RequestFailed: refused for good, or three times.
+        :raises NoMaster: there is no master, and none came within the timeout.
         :raises NoRoute: there is nowhere to send to.
         """
         return await self._deliver(await self._with_id(message), queue_id, timeout_s, many=None)
@@ -142,8 +143,12 @@ class Producer:
                 if not _is_no_master(last) or clock.seconds() >= until_s:
                     break
                 await task.deferLater(clock, AGAIN_S)
-            route = await self._route(message.topic, fresh=attempt > 0)
-            queue = self._next_queue(route, queue_id, tried)
+            try:
+                route = await self._route(message.topic, fresh=attempt > 0)
+                queue = self._next_queue(route, queue_id, tried)
+            except NoMaster as problem:
+                last = problem
+                continue
             tried.add(queue.broker_name)
             fields = self._fields(message, queue, many is not None)
             address = route.address(queue.broker_name)
@@ -181,16 +186,21 @@ class Producer:
         except RequestFailed as problem:
             if problem.code != ResponseCode.TOPIC_NOT_EXIST:
                 raise
+            if not await self._client.brokers():
+                raise NoMaster(f"topic {topic} does not exist, and no broker is registered") from None
             raise NoRoute(f"topic {topic} does not exist, and no broker creates topics by itself") from None
         queues = {name: (0, min(DEFAULT_TOPIC_QUEUES, read)) for name, (read, _write) in model.queues.items()}
         return Route(topic, model.brokers, queues)
 
     def _next_queue(self, route: Route, queue_id: int | None, avoided: set[str]) -> Queue:
-        """The next queue in turn, of another broker than the avoided ones where there is one."""
-        queues = [queue for queue in route.writable() if queue_id is None or queue.queue_id == queue_id]
+        """The next queue in turn, of another broker than the avoided ones where there is one.
+
+        :raises NoMaster: there will be one once its broker has a master.
+        :raises NoRoute: there is none.
+        """
+        queues = [queue for queue in route.writable() if queue_id in (None, queue.queue_id)]
         if not queues:
-            wanted = "" if queue_id is None else f" {queue_id}"
-            raise NoRoute(f"topic {route.topic} has no writable queue{wanted} on a broker with a master")
+            raise _nowhere(route, queue_id)
         preferred = [queue for queue in queues if queue.broker_name not in avoided] or queues
         turn = self._turn.get(route.topic)
         if turn is None:
@@ -242,10 +252,20 @@ class Producer:
         return self._ids.next(int((now - month).total_seconds() * 1000))
 
 
+def _nowhere(route: Route, queue_id: int | None) -> NoRoute:
+    """Why a route has no queue to send to."""
+    having = [queue.broker_name for queue in route.with_write_permission() if queue_id in (None, queue.queue_id)]
+    if having:
+        names = ", ".join(dict.fromkeys(having))
+        return NoMaster(f"no broker with a queue of topic {route.topic} has a master: {names}")
+    wanted = "" if queue_id is None else f" {queue_id}"
+    return NoRoute(f"topic {route.topic} has no writable queue{wanted}")
+
+
 def _is_no_master(problem: Exception | None) -> bool:
     if isinstance(problem, RequestFailed):
         return problem.code in NO_MASTER
-    return isinstance(problem, NETWORK_ERRORS)
+    return isinstance(problem, (NoMaster, *NETWORK_ERRORS))
 
 
 def _number(fields: Mapping[str, str], name: str) -> int:

@@ -126,7 +126,8 @@ class _Printer:
     "start",
     default="last",
     metavar="WHERE",
-    help="Where to begin without a committed offset: first, last (default), or a time such as 2026-01-31T12:00.",
+    help="Where to begin without a committed offset: first, last (default), or a local time such as 2026-01-31T12:00 "
+    "(UTC with a Z).",
 )
 @click.option("--tags", default="", metavar="A||B", help="Only messages with one of these tags.")
 @click.option("--count", type=int, metavar="N", help="Stop after N messages.")

@@ -44,6 +44,8 @@ def lines(picture: Picture) -> Iterator[str]:
         shown |= {broker.address for broker in members}
         yield from _set_head(each)
         yield from _table(_BROKERS, (_broker(broker, picture, each) for broker in members))
+        for former, number in each.replaced.items():
+            yield f"  id {former} is nobody's any more: {number} is at {each.addresses[former]}"
         yield ""
         yield from _notes(broker.process for broker in members)
     rest = [broker for broker in picture.brokers if broker.address not in shown]
@@ -162,9 +164,8 @@ def _set_head(found: ControlledSet) -> Iterator[str]:
     master = "no master" if found.master is None else f"master {found.master} {found.addresses.get(found.master, '')}"
     stale = "STALE, " if found.stale else ""
     in_sync = ", ".join(map(str, found.in_sync)) or "nobody"
-    name = f"{found.cluster}/{found.name}" if found.cluster else found.name
     yield (
-        f"{name}: {master.rstrip()} in epoch {found.epoch}, in sync {in_sync} (version {found.set_epoch}), "
+        f"{found.title}: {master.rstrip()} in epoch {found.epoch}, in sync {in_sync} (version {found.set_epoch}), "
         f"{stale}by controller {found.said_by}"
     )
 
@@ -189,9 +190,7 @@ _BROKERS = (
 
 
 def _broker(found: Broker, picture: Picture, placed: ControlledSet | None) -> Sequence[str]:
-    number = found.id
-    if placed is not None:
-        number = next((each for each, at in placed.addresses.items() if at == found.address), number)
+    number = found.id if placed is None else placed.id_at(found.address)
     names = [each for each in picture.nameservers if not each.process.problem]
     registered = sum(bool(each.ids_of(found.address)) for each in names)
     return (

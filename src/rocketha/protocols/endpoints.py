@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
-from twisted.internet import error
+from twisted.internet import defer, error
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
+from twisted.internet.interfaces import IAddress, IProtocol
+from twisted.internet.protocol import Factory
 
 from rocketha.access.signer import Signer
 from rocketha.addresses import address_of
@@ -50,6 +52,22 @@ def client_endpoint(reactor: Any, address: str, timeout_s: float) -> Any:
         return HostnameEndpoint(reactor, host, port, timeout=timeout_s, attemptDelay=0.02)
     kind = TCP4ClientEndpoint if version == 4 else TCP6ClientEndpoint
     return kind(reactor, host, port, timeout=timeout_s)
+
+
+class _One(Factory):
+    noisy = False
+
+    def __init__(self, protocol: IProtocol) -> None:
+        self._protocol = protocol
+
+    def buildProtocol(self, addr: IAddress | None) -> IProtocol:  # type: ignore[override]
+        return self._protocol
+
+
+def connect_protocol(endpoint: Any, protocol: Any) -> defer.Deferred[Any]:
+    """Twisted's ``connectProtocol``, without two lines in the log for each connection."""
+    attempt: defer.Deferred[Any] = endpoint.connect(_One(protocol))
+    return attempt
 
 
 @attrs.frozen

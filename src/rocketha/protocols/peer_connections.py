@@ -11,28 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet import defer, error
-from twisted.internet.interfaces import IAddress
-from twisted.internet.protocol import Factory
 from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError
-from rocketha.protocols.endpoints import Dialer
+from rocketha.protocols.endpoints import Dialer, connect_protocol
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.remoting import Answer, Command
-
-
-class _One(Factory):
-    """Twisted's ``connectProtocol``, without two lines in the log for each connection."""
-
-    noisy = False
-
-    def __init__(self, protocol: RemotingProtocol) -> None:
-        self._protocol = protocol
-
-    def buildProtocol(self, addr: IAddress | None) -> RemotingProtocol:  # type: ignore[override]
-        return self._protocol
 
 
 class PeerConnections:
@@ -80,7 +66,7 @@ class PeerConnections:
             endpoint = self._dialer.endpoint(address, timeout_s)
         except ConfigError as problem:
             return defer.fail(error.ConnectError(string=str(problem)))
-        attempt: defer.Deferred[Any] = endpoint.connect(_One(self._factory.buildProtocol(None)))
+        attempt = connect_protocol(endpoint, self._factory.buildProtocol(None))
         self._attempts.add(attempt)
 
         def over(result: Any) -> Any:

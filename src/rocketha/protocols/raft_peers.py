@@ -18,14 +18,13 @@ from typing import Protocol as Interface
 
 import attrs
 from twisted.internet import error
-from twisted.internet.endpoints import connectProtocol
 from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError, RemoteProtocolError
 from rocketha.observe.logging import make_logger
 from rocketha.observe.refusals import Ended, Other, Refusals
 from rocketha.protocols.dledger_line import DLedgerLine, JavaSide
-from rocketha.protocols.endpoints import Dialer
+from rocketha.protocols.endpoints import Dialer, connect_protocol
 from rocketha.protocols.raft import ENDED, Identity, RaftLimits, RaftProtocol
 from rocketha.wire.raft_frames import Hello, MessageWriter, Refusal, RefusalCode
 from rocketha.wire.raft_values import Members, Message
@@ -143,7 +142,7 @@ class _Peer:
         others = self.owner.others
         java = others is not None and self.java and others.admitted
         protocol = others.line(self, self.id).protocol if others and java else RaftProtocol(self, self.id)
-        attempt: Any = connectProtocol(endpoint, protocol)
+        attempt = connect_protocol(endpoint, protocol)
         self._attempt = attempt
         attempt.addBoth(self._dialed)
 

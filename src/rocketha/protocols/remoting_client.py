@@ -13,12 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from twisted.internet import defer, error
-from twisted.internet.endpoints import connectProtocol
 from twisted.python.failure import Failure
 
 from rocketha.errors import ConfigError
 from rocketha.protocols.eager import queued_bytes
-from rocketha.protocols.endpoints import Dialer
+from rocketha.protocols.endpoints import Dialer, connect_protocol
 from rocketha.protocols.limits import Limits
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol
 from rocketha.wire.codes import ResponseCode
@@ -82,7 +81,7 @@ class RemotingClient:
             except ConfigError:
                 self._settle(address, Failure())
                 return waiter
-            attempt: defer.Deferred[Any] = connectProtocol(endpoint, self._factory.buildProtocol(None))
+            attempt = connect_protocol(endpoint, self._factory.buildProtocol(None))
             self._attempts[address] = attempt
             attempt.addBoth(lambda result: self._settle(address, result))
         return waiter

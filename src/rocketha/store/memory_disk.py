@@ -29,7 +29,7 @@ _MESSAGES = {
     errno.ENOENT: "No such file or directory",
     errno.EEXIST: "File exists",
     errno.EBADF: "Bad file descriptor",
-    errno.EAGAIN: "held by another process",
+    errno.EAGAIN: "held by another process, which must stop first",
     errno.EISDIR: "Is a directory",
     errno.ENOTDIR: "Not a directory",
     errno.EROFS: "Read-only file system",

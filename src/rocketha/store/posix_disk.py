@@ -373,7 +373,9 @@ class PosixDisk:
         except OSError as error:
             os.close(fd)
             if error.errno in (errno.EACCES, errno.EAGAIN):
-                raise DiskFailure(path, "lock", errno.EAGAIN, "held by another process") from error
+                raise DiskFailure(
+                    path, "lock", errno.EAGAIN, "held by another process, which must stop first"
+                ) from error
             _fail(path, "lock", error)
         _HELD.add(real)
         return PosixLock(real, fd)

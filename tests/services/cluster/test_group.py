@@ -487,9 +487,10 @@ class MemberTests(SynchronousTestCase):
         self.addCleanup(group._waiting.stop)  # type: ignore[union-attr]
         self.reactor.advance(1)
         self.assertEqual([group.members[name].starts for name in ("controller-1", "broker-1")], [1, 1])
-        self.assertEqual(len(self.told), 2)
-        self.assertRegex(self.told[0], r"  controller-1 can not be started: \[Errno 11\] Resource temporarily unavail")
-        self.assertRegex(self.told[1], r"  controller-1 \(pid \d+\) is started$")
+        self.assertEqual(len(self.told), 3)
+        self.assertRegex(self.told[0], r"  3 processes start; their logs are in \S+/log$")
+        self.assertRegex(self.told[1], r"  controller-1 can not be started: \[Errno 11\] Resource temporarily unavail")
+        self.assertRegex(self.told[2], r"  controller-1 \(pid \d+\) is started$")
 
 
 class TlsTests(SynchronousTestCase):

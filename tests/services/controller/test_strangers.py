@@ -10,8 +10,8 @@ from twisted.internet.endpoints import TCP4ClientEndpoint
 
 from rocketha import rates
 from rocketha.controller.liveness import ReplicaKey
-from rocketha.protocols.endpoints import Dialer
-from rocketha.protocols.peer_connections import PeerConnections, _One
+from rocketha.protocols.endpoints import Dialer, connect_protocol
+from rocketha.protocols.peer_connections import PeerConnections
 from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode as Code
@@ -140,7 +140,7 @@ class FiveRequestsTests(ControllerCase):
         out = PeerConnections(Dialer(reactor))
         self.addCleanup(out.close)
         endpoint = TCP4ClientEndpoint(reactor, host, int(port), bindAddress=("127.0.0.2", 0))
-        return endpoint.connect(_One(out._factory.buildProtocol(None)))  # type: ignore[return-value]
+        return connect_protocol(endpoint, out._factory.buildProtocol(None))
 
     @defer.inlineCallbacks
     def test_a_master_of_javas(self) -> Any:

@@ -714,6 +714,29 @@ class SwitchTests(Case):
         self.assertEqual(self.send(two), 0)
         self.assertEqual(self.log(three).end, self.log(two).end)
 
+    def test_an_old_master_is_tried_less_and_less(self) -> None:
+        """Each refusal has its address looked up again, and the same one found: that is no reason to try at once."""
+        one = self.replica(1)
+        self.replica(2)
+        self.elect(1)
+        self.full(1, 2)
+        old = f"{one.address}:10912"
+        self.await_(self.replication(2).fence("another role is to come"))
+        self.await_(self.replication(2).follow(1, old, self.epoch + 1))
+        following, attempts = self.replication(2).following, []
+        original = following.open_link
+        following.open_link = lambda connection, now_ms: attempts.append(connection) or original(connection, now_ms)
+        for _ in range(100):
+            self.replication(2).ha_address_known(old)
+            self.run_for(0.05)
+        self.assertIn("newest epoch", following.problem)
+        self.assertLess(len(attempts), 15)
+        # Once it shows the epoch it is followed, within the longest pause.
+        self.epoch += 1
+        self.set_epoch += 1
+        self.await_(self.replication(1).reelected(self.epoch, self.members, self.set_epoch, self.now_ms(1)))
+        self.until("it is followed", lambda: following.transfers, 1.5)
+
     def test_a_power_cut_of_everything(self) -> None:
         """Under SYNC_FLUSH: what was acknowledged is there afterwards, whoever leads (A6)."""
         for number in (1, 2):

@@ -144,6 +144,7 @@ class GroupService(service.MultiService):
         for plan in [*controllers, *brokers]:
             log = os.path.join(layout.log_directory, plan.name)
             self.members[plan.name] = Member(plan, log, self._reactor, self._ended, self._started)
+        self.tell(f"{len(self.members)} processes start; their logs are in {os.path.relpath(layout.log_directory)}")
         for plan in [*controllers, *first]:
             self.members[plan.name].start()
         self._switches.start()

@@ -176,6 +176,7 @@ class OwnAnswers:
             "role": node.role.value,
             "term": node.term,
             "committedIndex": node.commit,
+            "appliedIndex": node.applied,  # the state's own index stands still at entries of Raft's
             "firstIndex": view.first_index,
             "snapshotIndex": view.snapshot_index,
             **members_view(node.members),

@@ -19,7 +19,6 @@ from typing import Any
 
 from twisted.application import service
 from twisted.internet import defer, error
-from twisted.internet.endpoints import connectProtocol
 from twisted.internet.protocol import Protocol
 from twisted.python import log
 from twisted.python.failure import Failure
@@ -49,7 +48,7 @@ from rocketha.observe.logging import emit, lasting, make_logger
 from rocketha.observe.overview import Overview
 from rocketha.observe.refusals import Ended, Refusals
 from rocketha.protocols.admission import Admission
-from rocketha.protocols.endpoints import client_endpoint
+from rocketha.protocols.endpoints import client_endpoint, connect_protocol
 from rocketha.protocols.remoting import RemotingFactory, RemotingProtocol, ServerParts
 from rocketha.protocols.remoting_client import RemotingClient
 from rocketha.rates import NEWCOMERS_AT_ONCE, Rates
@@ -365,7 +364,7 @@ class NameServerService(service.MultiService):
     def _probe(self, probe: ProbePort) -> None:
         self.log.info("the connection of broker {address} broke: asking its port", address=probe.broker.address)
         timeout_s = min(PROBE_TIMEOUT_S, self.config.broken_connection_grace * 0.8 / 1000)
-        attempt = connectProtocol(client_endpoint(self._reactor, probe.port.address, timeout_s), Protocol())
+        attempt = connect_protocol(client_endpoint(self._reactor, probe.port.address, timeout_s), Protocol())
         self._probes.add(attempt)
 
         def settled(result: Any) -> None:
@@ -379,7 +378,7 @@ class NameServerService(service.MultiService):
             if self._server is not None and self.running:
                 self._carry_out(self._server.liveness.probed(probe, accepted))
 
-        attempt.addBoth(settled).addErrback(log.err, "a probe's result was lost")
+        attempt.addBoth(settled).addErrback(lambda failure: log.err(failure, "a probe's result was lost"))
 
     # -- time -----------------------------------------------------------------------------------------------------
 

@@ -106,6 +106,7 @@ class Following:
         self._cut_at: set[int] = set()  # places that were cut for damage
         self._known_at: set[int] = set()  # places that are bad while nobody sends them again
         self._complaint = ""
+        self._outdated = False  # the last link ended because the master did not show the epoch
         self._equal = False  # the log is known to be the master's, as far as it is
         self.address = ""
         self.epoch = NO_EPOCH
@@ -123,10 +124,13 @@ class Following:
 
         :param epoch: of the role that this broker was told: no older master is followed.
         """
+        told_again = (address, epoch) == (self.address, self.epoch)
         self.active = True
         self.epoch = epoch
         if address == self.address and (self.connection is not None or self._attempt is not None):
             return
+        if told_again and self._outdated and self._pause is not None:
+            return  # each refusal has the controllers asked, whose answer comes here: the pauses grow all the same
         self._drop("another master is to be followed")
         self.address = address
         self._pause_s = PAUSE_FIRST_S
@@ -333,6 +337,7 @@ class Following:
         if self.connection is not connection:
             return
         self.connection = None
+        self._outdated = cause is Cause.OLD_EPOCH
         self._complain(f"the link to the master at {self.address} ended: {reason}")
         if cause is Cause.OTHER_LOG:
             self._pause_s = OTHER_LOG_PAUSE_S
