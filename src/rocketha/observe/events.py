@@ -509,7 +509,7 @@ class ControllersForced(Event):
 @attrs.frozen
 class ControllersBehind(Event):
     """A broker has an epoch that the leading controller knows nothing of: its state is an old copy, or has lost
-    decisions.
+    decisions.  The set's master stays; nobody is elected after it but by an operator.
 
     :ivar epoch: the newest in the broker's epoch file.
     :ivar known: the set's master epoch as the controllers have it.
@@ -518,8 +518,8 @@ class ControllersBehind(Event):
     name: ClassVar[str] = "controllers.behind"
     level: ClassVar[str] = "error"
     message: ClassVar[str] = (
-        "broker {broker} has epoch {epoch}, the controllers know of none after {known}: decisions are lost "
-        "(docs/disasters.rst)"
+        "broker {broker} has epoch {epoch}, the controllers know of none after {known}: decisions are lost, and nobody "
+        "is elected in its set but by rocketha controller elect (docs/disasters.rst)"
     )
 
     broker: str

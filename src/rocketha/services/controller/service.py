@@ -231,7 +231,7 @@ class ControllerService(service.MultiService):
         config, reactor_ = self.config, self._reactor
         self.state = ControllerState()
         self._elections = Elections(
-            config, self.state, reactor_.seconds, self.platform.wall, lambda event: self._sequencer.propose(event)
+            config, self.state, reactor_.seconds, self.platform.wall, lambda event: self._sequencer.decide(event)
         )
         if self.exported is not None:
             self._elections.elected = self.exported.elected

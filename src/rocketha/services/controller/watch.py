@@ -25,6 +25,7 @@ from rocketha.controller.detector_effects import (
     Suspected,
     Verdict,
 )
+from rocketha.controller.elections import is_behind
 from rocketha.controller.events import Alive
 from rocketha.controller.failure_detector import FailureDetector
 from rocketha.controller.liveness import AttendedClock, Heartbeat, Liveness, ReplicaKey
@@ -79,6 +80,7 @@ class Watch:
         self.probes = Probes(dialer, self._link_tried)
         self._linked: dict[str, ReplicaKey] = {}  # where there is to be a link -> to whom
         self._ahead: dict[ReplicaKey, int] = {}  # members -> an epoch of theirs that the state does not have
+        self._ahead_said: dict[ReplicaKey, int] = {}
         self.heartbeats = self.suspected = self.deaths = 0
 
     def now_ms(self) -> int:
@@ -108,13 +110,17 @@ class Watch:
         self._carry_out(self.detector.heard(key))
 
     def _look_behind(self, key: ReplicaKey, epoch: int) -> None:
-        """Say it, once, if a member knows of an election that the state does not."""
+        """Remember it, and say it once, if a member knows of an election that the state does not.
+
+        Not by ``liveness``: there an epoch only moves forward, and a broker that followed a master has cut its own.
+        """
         group = self._state.group(key.cluster, key.broker_name)
-        if group is None or epoch <= group.master_epoch or key.broker_id not in group.members:
+        if group is None or key.broker_id not in group.members or not is_behind(group, epoch):
+            self._ahead.pop(key, None)
             return
-        awaited = group.adopted and group.never_elected
-        if self.detector.leading and not awaited and self._ahead.get(key) != epoch:
-            self._ahead[key] = epoch
+        self._ahead[key] = epoch
+        if self.detector.leading and self._ahead_said.get(key) != epoch:
+            self._ahead_said[key] = epoch
             emit(self._log, events.ControllersBehind(str(key), epoch, group.master_epoch))
 
     def connection_lost(self, connection: int) -> None:
@@ -130,7 +136,7 @@ class Watch:
 
     def deposed(self) -> None:
         """It does not."""
-        self._ahead.clear()
+        self._ahead_said.clear()
         self.detector.deposed()
         self.probes.drop_links()
         self._release()
@@ -177,6 +183,12 @@ class Watch:
     def may_come(self, cluster: str, broker_name: str, broker_id: int) -> bool:
         """Whether a broker that was never heard may live (``requests.Hearing``)."""
         return self.detector.fresh.awaits(ReplicaKey(cluster, broker_name, broker_id), self.now_ms())
+
+    def newest_epoch(self, cluster: str, broker_name: str) -> int:
+        """The newest that a member named and that the state does not have, 0 if none did (``requests.Hearing``)."""
+        group = self._state.find(cluster, broker_name)
+        keys = [ReplicaKey(*group.key, each) for each in group.members] if group is not None else []
+        return max([self._ahead.get(key, 0) for key in keys], default=0)
 
     def evidence(self, key: ReplicaKey) -> Alive:
         """The last heartbeat of a broker, however old."""
