@@ -6,6 +6,7 @@ import contextlib
 import io
 from typing import Any
 
+import click
 from twisted.internet import defer, reactor
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -130,7 +131,10 @@ class CommandTests(ControllerCase):
         yield self.await_leader()
         self.assertTrue(self.nodes[to].leading)
         yield self.assertFailure(self.act("why", "nobody"), RequestFailed)
-        yield self.assertFailure(self.act("remove", "n9"), RequestFailed)
+        yield self.assertFailure(self.act("remove", "n9"), click.UsageError)
+        yield self.assertFailure(self.act("clean", NAME, "7"), click.UsageError)
+        yield self.assertFailure(self.act("clean", NAME, "1", "--yes"), RequestFailed)
+        yield self.assertFailure(self.act("remove", "n9", "--yes"), RequestFailed)
 
     @defer.inlineCallbacks
     def test_nobody_answers(self) -> Any:
