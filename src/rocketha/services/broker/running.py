@@ -111,6 +111,7 @@ class RunningBroker:
         self.plugins = PluginHost(enabled, core, self.dispatcher.request, self)
         self.accounts_log = self._make_accounts()
         parts.files.load()
+        self.store.deleted_topics.topics_read(self.state.topics.data_version.numbers)
         self.replication = mode.replication(self._replication_context(opened))
         self.metadata = MetadataSync(self._tables_context())
         self.forwarding = Forwarding(
