@@ -132,7 +132,7 @@ class RunningBroker:
         self.features: tuple[BrokerFeature, ...] = (
             self.role_source,
             ReplicationStatus(self.replication, self.state, parts.waiting, platform.reactor, platform.wall),
-            SlowPuts(parts.waiting, core.flusher, self.replication, core.turns.turn, platform.reactor),
+            SlowPuts(parts.waiting, core.flusher, self.replication, core.turns.turn, platform),
             statistics,
             *self._exports(statistics),
             self._sessions,

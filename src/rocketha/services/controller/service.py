@@ -235,7 +235,9 @@ class ControllerService(service.MultiService):
         )
         if self.exported is not None:
             self._elections.elected = self.exported.elected
-        self._watch = Watch(self.platform.dialer, config, self.state, self.other_voters, self._elections.elect)
+        self._watch = Watch(
+            self.platform.dialer, config, self.state, self.other_voters, self._elections.elect, self.platform.stalls
+        )
         self._notices = Notices(reactor_, self._watch.probes.connections, self._watch.probes.behind, self._elections)
         self._requests = Requests(self.state, self._watch, config)
         turn = Turn()

@@ -28,7 +28,7 @@ from rocketha.controller.detector_effects import (
 from rocketha.controller.elections import is_behind
 from rocketha.controller.events import Alive
 from rocketha.controller.failure_detector import FailureDetector
-from rocketha.controller.liveness import AttendedClock, Heartbeat, Liveness, ReplicaKey
+from rocketha.controller.liveness import Heartbeat, Liveness, ReplicaKey
 from rocketha.controller.state import ControllerState
 from rocketha.controller.watched import Times, address_of
 from rocketha.errors import RequestRefused
@@ -38,11 +38,12 @@ from rocketha.observe.logging import emit, make_logger
 from rocketha.protocols.endpoints import Dialer
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.controller.probes import Probes
+from rocketha.services.process.stalls import Stalls
 from rocketha.wire.codes import ResponseCode
 
 TICK_S = 0.05
-GAP_MS = 250
-"""Longer between two readings of the clock, and this process stood still: brokers are not blamed for that time."""
+STALL_S = 0.2
+"""Later than this is a standstill of this process: brokers are not blamed for that time."""
 
 UPKEEP_S = 0.5
 PATIENCE_S = 2.0
@@ -54,6 +55,7 @@ class Watch:
 
     :param others: id to ``host:port`` of the other voting controllers, now.
     :param elect: carries out an election; :meth:`election_ended` must follow.
+    :param stalls: whether this process stood still.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Watch:
         state: ControllerState,
         others: Callable[[], Mapping[str, str]],
         elect: Callable[[Elect], None],
+        stalls: Stalls,
     ) -> None:
         self._reactor = dialer.reactor
         self._config = config
@@ -70,8 +73,8 @@ class Watch:
         self._others = others
         self._elect = elect
         self._log = make_logger()
-        self._clock = AttendedClock(int(TICK_S * 1000), GAP_MS)
-        self._stood_still_ms = 0
+        self._lookout = stalls.lookout(TICK_S, STALL_S)
+        self._stood_still_s = 0.0
         self._next_scan_ms = self._next_upkeep_ms = 0
         self._waiting: dict[ReplicaKey, list[defer.Deferred[None]]] = {}
         self.liveness = Liveness(config.broker_lease, held_ms=config.broker_silence)
@@ -84,8 +87,9 @@ class Watch:
         self.heartbeats = self.suspected = self.deaths = 0
 
     def now_ms(self) -> int:
-        """Attended time."""
-        return self._clock.read(int(self._reactor.seconds() * 1000))
+        """Attended time: without the spells in which this process did not run, but for one tick of each."""
+        self._stood_still_s += self._lookout.look()
+        return int((self._reactor.seconds() - self._stood_still_s) * 1000)
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
@@ -148,10 +152,6 @@ class Watch:
     def tick(self) -> None:
         """To be called every :data:`TICK_S`."""
         now_ms = self.now_ms()
-        if self._clock.stood_still_ms != self._stood_still_ms:
-            late_ms = self._clock.stood_still_ms - self._stood_still_ms
-            self._stood_still_ms = self._clock.stood_still_ms
-            emit(self._log, events.ReactorStalled(late_ms))
         detector = self.detector
         if not detector.leading:
             return
