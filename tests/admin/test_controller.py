@@ -7,6 +7,7 @@ import io
 import json
 from typing import Any
 
+import click
 from twisted.internet import defer, reactor
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -153,7 +154,10 @@ class CommandTests(ControllerCase):
         leader = json.loads(text)[to]
         self.assertEqual(leader["appliedIndex"], leader["committedIndex"])
         yield self.assertFailure(self.act("why", "nobody"), RequestFailed)
-        yield self.assertFailure(self.act("remove", "n9"), RequestFailed)
+        yield self.assertFailure(self.act("remove", "n9"), click.UsageError)
+        yield self.assertFailure(self.act("clean", NAME, "7"), click.UsageError)
+        yield self.assertFailure(self.act("clean", NAME, "1", "--yes"), RequestFailed)
+        yield self.assertFailure(self.act("remove", "n9", "--yes"), RequestFailed)
 
     @defer.inlineCallbacks
     def test_nobody_answers(self) -> Any:

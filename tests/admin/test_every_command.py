@@ -33,6 +33,9 @@ TELLS_LINES = {"send", "receive", "requests", "metrics", "formats", "pyfiles", "
 """They print messages, files, pages or a log as it comes; ``receive`` has ``--format json``."""
 
 
+TAKES_AWAY = {"clean", "decommission", "delete", "drain", "elect", "force-new-cluster", "remove", "reset"}
+
+
 class Terminal(io.StringIO):
     """Standard output that is one."""
 
@@ -157,6 +160,15 @@ class WordsTests(SynchronousTestCase):
             code, out, err = run(*words)
             self.assertEqual((code, out), (2, ""), words)
             self.assertIn(said, err)
+
+    def test_what_takes_away_asks(self) -> None:
+        """Each action that does so by its name."""
+        found = set()
+        for ctx in help.everything():
+            if ctx.command.name in TAKES_AWAY:
+                found.add(ctx.command.name)
+                self.assertIn("yes", {param.name for param in ctx.command.params}, ctx.command_path)
+        self.assertEqual(found, TAKES_AWAY)
 
     def test_nobody_can_be_asked(self) -> None:
         """What cannot be undone wants --yes where there is no terminal; on one, "no" does nothing."""

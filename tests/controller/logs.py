@@ -81,7 +81,8 @@ def _event(chance: Random, cluster: str, name: str, group: BrokerGroup | None, n
     if kind == "ask":
         return ElectMaster(cluster, name, somebody, chance.random() < 0.3, evidence=evidence)
     if kind == "gone":
-        return ElectMaster(cluster, name, expected_master=master, expected_epoch=epoch, evidence=evidence)
+        newest = epoch + 1 if number % 10 == 0 else 0
+        return ElectMaster(cluster, name, -1, False, master, epoch, evidence, newest)
     if kind == "alter":
         near = chance.choice((0, 0, 0, 0, 1))
         return AlterSyncStateSet(cluster, name, master or somebody, epoch, set_epoch + near, ids, evidence)

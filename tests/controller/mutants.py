@@ -209,8 +209,14 @@ MUTANTS = [
     Mutant(
         "anybody designates in a cleaned group",
         "controller/elections.py",
-        "gives_up = event.designate and evidence.operator and not group.in_sync",
-        "gives_up = event.designate and not group.in_sync",
+        "gives_up = event.designate and evidence.operator and no_set",
+        "gives_up = event.designate and no_set",
+    ),
+    Mutant(
+        "elects from a set that is too old",
+        "controller/elections.py",
+        "return newest_epoch > group.master_epoch and",
+        "return False and",
     ),
     Mutant(
         "a cleaned member comes back anywhere",

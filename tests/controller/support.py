@@ -45,6 +45,7 @@ class Heartbeats:
     def __init__(self) -> None:
         self.table: dict[tuple[str, str, int], tuple[int, int, int, int]] = {}
         self.awaited: set[int] = set()  # ids never heard, that may be
+        self.newest = 0  # an epoch that no election of the state gave
 
     def beat(self, command: Command) -> None:
         """One request 904."""
@@ -65,6 +66,10 @@ class Heartbeats:
     def may_come(self, cluster: str, broker_name: str, broker_id: int) -> bool:
         """As requests.Hearing wants it."""
         return broker_id in self.awaited
+
+    def newest_epoch(self, cluster: str, broker_name: str) -> int:
+        """As requests.Hearing wants it."""
+        return self.newest
 
 
 class Controller:

@@ -3,6 +3,8 @@ where an election may be taken back (regression row A23)."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,10 +24,10 @@ from rocketha.controller.events import (
 )
 from rocketha.controller.group import BrokerGroup, Did, GroupKey, Member, Unconfirmed
 from rocketha.controller.notices import RoleChanged, brought_up_to_date
-from rocketha.controller.state import Outcome
+from rocketha.controller.state import ControllerState, Outcome
 from rocketha.wire.codes import ResponseCode as Code
 from rocketha.wire.remoting import Answer
-from tests.controller.support import CLUSTER, NAME, Controller, contents, gone, knows, make_group
+from tests.controller.support import CLUSTER, NAME, Controller, alive, contents, gone, knows, make_group
 
 IDS = range(1, 5)
 
@@ -131,6 +133,49 @@ class ElectionTests(SynchronousTestCase):
     def elect(self, *alive: int, asker: int = CONTROLLER, designate: bool = False, **evidence: object) -> Outcome:
         event = ElectMaster(CLUSTER, NAME, asker, designate, evidence=knows(*alive, **evidence))
         return self.controller.apply(event)
+
+    def test_a_set_older_than_an_election_that_was_lost(self) -> None:
+        """A member knows epoch 5, the group none after 1: nobody but whom an operator designates, above them all."""
+
+        def elect(
+            *alive: int, asker: int = CONTROLLER, designate: bool = False, newest: int = 5, **more: Any
+        ) -> Outcome:
+            evidence = knows(*alive, **more)
+            return self.controller.apply(
+                ElectMaster(CLUSTER, NAME, asker, designate, evidence=evidence, newest_epoch=newest)
+            )
+
+        for refused in (
+            elect(2, 3, unclean=True, asker=3),
+            elect(2, 3, asker=2),
+            elect(2, 3, asker=2, designate=True),
+            elect(2, asker=3, designate=True, operator=True),
+            elect(1, 2, 3, asker=2, designate=True, operator=True),
+        ):
+            self.assertEqual((refused.answer.code, refused.did), (Code.CONTROLLER_ELECT_MASTER_FAILED, Did.NOTHING))
+            self.assertIn("rocketha controller elect b,", refused.answer.remark or "")
+        self.assertEqual((self.group().master, self.group().master_epoch), (1, 1))
+        self.assertEqual(elect(1, 2).answer.code, Code.CONTROLLER_MASTER_STILL_EXIST)
+        self.assertEqual(elect(2, 3, asker=2, designate=True, operator=True).did, Did.ELECTED)
+        self.assertEqual((self.group().master, self.group().master_epoch), (2, 106))
+        self.assertEqual(elect(1, 3, newest=106).did, Did.UNSEATED, "and all is as ever")
+
+    def test_outdated_once_its_master_is_gone(self) -> None:
+        """Also when all that know the newer epoch are dead: the leader heard it; and the next leader knows."""
+        event = ElectMaster(CLUSTER, NAME, evidence=knows(2, 3), newest_epoch=2)
+        outcome = self.controller.apply(event)
+        self.assertEqual((outcome.answer.code, outcome.did), (Code.CONTROLLER_MASTER_NOT_AVAILABLE, Did.OUTDATED))
+        group = self.group()
+        self.assertEqual((group.master, group.master_epoch, group.in_sync), (0, 2, ()))
+        for newest in (0, 2):
+            again = ElectMaster(CLUSTER, NAME, evidence=knows(2, 3), newest_epoch=newest)
+            self.assertEqual(self.controller.apply(again).did, Did.NOTHING)
+        restored = ControllerState()
+        restored.restore(self.controller.state.snapshot())
+        self.assertEqual(contents(restored), contents(self.controller.state))
+        newest_log = ElectMaster(CLUSTER, NAME, 3, True, evidence=Evidence(alive=alive(3, epoch=7), operator=True))
+        self.assertEqual(self.controller.apply(newest_log).did, Did.ELECTED)
+        self.assertEqual((self.group().master, self.group().master_epoch), (3, 108))
 
     def test_unknown_group(self) -> None:
         answer = self.controller.apply(ElectMaster(CLUSTER, "x", 1)).answer

@@ -45,7 +45,7 @@ evidences = st.builds(
 any_event: st.SearchStrategy[Event] = st.one_of(
     st.builds(ApplyBrokerId, text, text, int64, text, evidences),
     st.builds(RegisterBroker, text, text, int64, text, evidences),
-    st.builds(ElectMaster, text, text, int64, st.booleans(), int64, int32, evidences),
+    st.builds(ElectMaster, text, text, int64, st.booleans(), int64, int32, evidences, int32),
     st.builds(AlterSyncStateSet, text, text, int64, int32, int32, ids, evidences),
     st.builds(CleanBrokerData, text, text, ids, st.booleans(), evidences),
     st.builds(ConfirmMaster, text, text, int64, int32, evidences),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from rocketha.controller.liveness import AttendedClock, Heartbeat, Liveness, ReplicaKey
+from rocketha.controller.liveness import Heartbeat, Liveness, ReplicaKey
 
 ONE = ReplicaKey("C", "broker-a", 1)
 TWO = ReplicaKey("C", "broker-a", 2)
@@ -227,29 +227,6 @@ class LivenessTests(SynchronousTestCase):
         self.table.heard(ONE, beat(), 7, 0)
         self.table.forget(ONE)
         self.assertEqual((self.table.alive(ONE, 0), self.table.connection_lost(7)), (False, ()))
-
-
-class AttendedClockTests(SynchronousTestCase):
-    """Time in which this process did not run is nobody's fault."""
-
-    def test_runs_with_time(self) -> None:
-        """As long as it is read often enough."""
-        clock = AttendedClock(100, 300)
-        self.assertEqual([clock.read(now) for now in (1000, 1100, 1400, 1700)], [1000, 1100, 1400, 1700])
-
-    def test_standing_still_counts_as_one_tick(self) -> None:
-        """An hour in the freezer passes as 100 ms, from the very first reading after it."""
-        clock = AttendedClock(100, 300)
-        clock.read(1000)
-        self.assertEqual([clock.read(now) for now in (3_601_000, 3_601_050)], [1100, 1150])
-        self.assertEqual(clock.stood_still_ms, 3_599_900)
-
-    def test_no_broker_dies_of_our_pause(self) -> None:
-        """The whole lease passes while we are stopped; all are alive after it, and none is silent."""
-        clock, table = AttendedClock(100, 300), Liveness()
-        table.heard(ONE, beat(), 7, clock.read(0))
-        now_ms = clock.read(60_000)
-        self.assertEqual((table.alive(ONE, now_ms), table.silent(1200, now_ms)), (True, []))
 
 
 class HeldTests(SynchronousTestCase):

@@ -30,7 +30,7 @@ IDS = st.lists(ID, max_size=3, unique=True).map(sorted).map(tuple)
 EVENT = st.one_of(
     st.builds(ApplyBrokerId, st.just("C"), NAME, ID, st.just("h:1;1"), EVIDENCE),
     st.builds(RegisterBroker, st.just("C"), NAME, ID, st.just("h:1"), EVIDENCE),
-    st.builds(ElectMaster, st.just("C"), NAME, ID, st.booleans(), LONG, INT, EVIDENCE),
+    st.builds(ElectMaster, st.just("C"), NAME, ID, st.booleans(), LONG, INT, EVIDENCE, INT),
     st.builds(AlterSyncStateSet, st.just("C"), NAME, ID, INT, INT, IDS, EVIDENCE),
     st.builds(CleanBrokerData, st.just("C"), NAME, IDS, st.booleans(), EVIDENCE),
     st.builds(ConfirmMaster, st.just("C"), NAME, ID, INT, EVIDENCE),

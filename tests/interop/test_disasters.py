@@ -103,7 +103,7 @@ class Disasters(InteropCase):
         self.empty(lost)
         self.start(lost)
         self.empty(self.nodes[2])
-        self.controller("remove", self.nodes[2].name)
+        self.controller("remove", self.nodes[2].name, "--yes")
         spare = OurController("n3", self.folder / "n3", {"raftJoinExisting": True})
         spare.peers = [*self.nodes[:2], spare]
         self._shared.append(spare)
@@ -177,7 +177,7 @@ class Disasters(InteropCase):
         slave.restart()
         self.group.await_master(lambda state: len(state.in_sync) == 2)
         self.assertNotEqual(slave.broker_id(), number)
-        self.controller("clean", GROUP, str(number))
+        self.controller("clean", GROUP, str(number), "--yes")
         after = self.mastered()
         self.assertEqual((after.master_id, after.master_epoch), (before.master_id, before.master_epoch))
         self.assertNotIn(number, after.in_sync + after.others)

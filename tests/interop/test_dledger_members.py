@@ -55,7 +55,7 @@ class Replaced(InteropCase):
         return witness
 
     def leave(self, broker: _Broker, name: str) -> None:
-        self.assertNotIn(f"{name}-", self.command("remove", name))
+        self.assertNotIn(f"{name}-", self.command("remove", name, "--yes"))
         broker.stop()
         self.group.brokers.remove(broker)
         self.peers = ";".join(each for each in self.peers.split(";") if not each.startswith(f"{name}-"))

@@ -97,6 +97,19 @@ class TimelineTests(SynchronousTestCase):
         self.assertEqual((found[0].at_ms, found[-1].at_ms), ((MOMENTS_MAX + 4) * 1000, 5000))
         self.assertEqual(timeline.counts["controller.leads"], MOMENTS_MAX + 5)
 
+    def test_many_of_one_subject_push_out_no_other(self) -> None:
+        """A thousand brokers register: who became master before that is still there, seen or from the trail."""
+        wall = [1.0]
+        timeline = Timeline(lambda: wall[0])
+        timeline.happened(events.ControllerLeads("n1", 1))
+        for number in range(5 * MOMENTS_MAX):
+            wall[0] += 1
+            timeline.happened(events.RouteRegistered("C/b", number, "h:1"))
+        found = timeline.newest_first([Moment(500, "group.elected", "info", "broker 2")])
+        self.assertEqual([each.event for each in found[-2:]], ["controller.leads", "group.elected"])
+        self.assertEqual((len(found), found[0].at_ms), (MOMENTS_MAX, int(wall[0] * 1000)))
+        self.assertEqual(timeline.counts["route.registered"], 5 * MOMENTS_MAX)
+
     def test_the_trail_replaces_what_was_seen(self) -> None:
         """The controllers' trail has each decision with its reason, also those from before this process began."""
         timeline = Timeline(lambda: 5.0)

@@ -27,7 +27,7 @@ from rocketha.services.tables.broker_files import BrokerFiles, Saved
 from rocketha.services.tables.waits import SavedAnswers
 from rocketha.simulation.host import Process
 from rocketha.simulation.world import World
-from rocketha.store.deleted_topics import NAME, DeletedTable, LastRecord
+from rocketha.store.deleted_topics import NAME, DeletedTable, LastRecord, Version
 from rocketha.wire.remoting import Answer, Command
 from rocketha.wire.store_files import QueueUnit
 from tests.broker.support import ListStore
@@ -55,9 +55,10 @@ class Queue:
 class TableStore(ListStore):
     """The store's list of queues, as MasterTables goes through it."""
 
-    def topics_complete(self, below: int | None = None) -> None:
+    def topics_complete(self, version: Version, below: int | None = None) -> None:
         """As the store does it."""
-        self.deleted_topics.topics_complete(self.max_physical_offset if below is None else below, LastRecord(0, 0))
+        below = self.max_physical_offset if below is None else below
+        self.deleted_topics.topics_complete(below, LastRecord(0, 0), version)
 
     def replace_deleted(self, table: DeletedTable, log_begin: int) -> None:
         """As the store does it, where each queue is all of its topic."""
@@ -130,7 +131,7 @@ class Node:
                 self.watch,
                 lambda: number,
                 lambda: self.store_busy,
-                self.save,
+                lambda which: self.save(which),  # a test may put another in its place
                 self.told.extend,
                 self,
                 self,

@@ -14,7 +14,7 @@ import attrs
 from rocketha.errors import CorruptStore, RemoteProtocolError
 from rocketha.store import atomic_file
 from rocketha.store.config import HOUR, MINUTE, StoreConfig
-from rocketha.store.deleted_topics import NAME, Deleted, DeletedTopics, LastRecord, read_deleted
+from rocketha.store.deleted_topics import NAME, Complete, Deleted, DeletedTopics, LastRecord, read_deleted
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.store.message_store import MessageStore
 from rocketha.store.replica_log import ReplicaLog
@@ -290,7 +290,7 @@ class ShorterLogTests(unittest.TestCase):
     def test_how_far_the_topics_were_complete(self) -> None:
         """That was said of another log; of this one it is true again after a start."""
         disk, store, _ = cut_behind()
-        store.topics_complete()
+        store.topics_complete((1, 0, NOW_MS))
         save(store)
         store.close(NOW_MS)
         store, _ = opened(disk)
@@ -298,7 +298,7 @@ class ShorterLogTests(unittest.TestCase):
         self.assertEqual(store.deleted_topics.complete.below, store.log.end)
         end = store.log.end
         put(store, 40, 50)
-        store.topics_complete()
+        store.topics_complete((1, 0, NOW_MS))
         entry = store.deleted_topics.dump()
         store.follow()
         store.truncate(end)
@@ -476,20 +476,40 @@ class TableTests(unittest.TestCase):
         """Read as it was written; lowered where the log is cut."""
         table = DeletedTopics()
         self.assertIsNone(table.complete)
-        table.topics_complete(70, LastRecord(60, NOW_MS))
+        table.topics_complete(70, LastRecord(60, NOW_MS), (7, 2, NOW_MS))
         self.assertTrue(table.dirty)
         again = DeletedTopics()
         again.load(table.dump())
-        self.assertEqual(again.complete, Deleted(70, LastRecord(60, NOW_MS)))
+        self.assertEqual(again.complete, Complete(70, LastRecord(60, NOW_MS), (7, 2, NOW_MS)))
         again.lower(70, LastRecord(60, NOW_MS))
         self.assertFalse(again.dirty)
         again.lower(50, LastRecord(40, NOW_MS - 1))
-        self.assertEqual((again.complete, again.dirty), (Deleted(50, LastRecord(40, NOW_MS - 1)), True))
+        self.assertEqual(
+            (again.complete, again.dirty), (Complete(50, LastRecord(40, NOW_MS - 1), (7, 2, NOW_MS)), True)
+        )
         old = DeletedTopics()
         old.load(b'{"deletedTopics":{}}')
         self.assertIsNone(old.complete)
         with self.assertRaises(CorruptStore):
             old.load(b'{"deletedTopics":{},"topicsComplete":{"below":-1}}')
+        with self.assertRaises(CorruptStore):
+            old.load(
+                b'{"deletedTopics":{},"topicsComplete":{"below":1,"lastOffset":0,"lastStored":5,"topicsVersion":[1]}}'
+            )
+
+    def test_of_another_table_of_topics(self) -> None:
+        """A Java broker had the store, or an older table is read, or no version was noted: it may lack any topic."""
+        table = DeletedTopics()
+        table.topics_complete(70, LastRecord(60, NOW_MS), (7, 2, NOW_MS))
+        table.topics_read((7, 2, NOW_MS))
+        self.assertEqual(table.complete, Complete(70, LastRecord(60, NOW_MS), (7, 2, NOW_MS)))
+        table.dirty = False
+        table.topics_read((8, 2, NOW_MS))
+        self.assertEqual((table.complete, table.dirty), (None, True))
+        table.load(b'{"deletedTopics":{},"topicsComplete":{"below":7,"lastOffset":0,"lastStored":5}}')
+        self.assertEqual(table.complete, Complete(7, LastRecord(0, 5), None))
+        table.topics_read((0, 0, 0))
+        self.assertIsNone(table.complete)
 
     def test_damage(self) -> None:
         """A master's and a file's."""

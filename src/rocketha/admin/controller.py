@@ -14,7 +14,7 @@ import click
 
 from rocketha.admin import controller_recovery, options, output
 from rocketha.admin.client import NETWORK_ERRORS, RequestFailed, plain
-from rocketha.admin.commands import DONE, FAILED, Given, actions
+from rocketha.admin.commands import DONE, FAILED, Given, actions, confirm
 from rocketha.admin.controllers import CHANGE_TIMEOUT_S, Controllers, opened
 from rocketha.admin.main_loop import run_with
 from rocketha.controller.group import DECISIONS_MAX
@@ -158,9 +158,11 @@ async def add(controllers: Controllers, args: Given) -> int:
 
 @command.command("remove")
 @click.argument("id", metavar="ID")
+@options.YES
 @run_with(opened)
 async def remove(controllers: Controllers, args: Given) -> int:
     """Remove a controller."""
+    confirm(args, f"Remove controller {args.id}")
     return await _change(controllers, args, {"remove": args.id})
 
 

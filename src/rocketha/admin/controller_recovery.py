@@ -245,14 +245,16 @@ def _log_cells(each: controller_state.ReplicaLog) -> Sequence[object]:
 @click.argument("broker", metavar="BROKER_NAME")
 @click.argument("broker_ids", metavar="ID...", type=int, nargs=-1, required=True)
 @click.option("--cluster", default="", metavar="NAME", help="Needed where several clusters have a set of this name.")
+@options.YES
 @run_with(opened)
 async def clean(controllers: Controllers, args: Given) -> int:
     """Remove brokers that are gone from their set, by their ids.
 
     Refused for one that is heard.  It is a member again if it comes back at its address.
     """
-    await controller_state.clean(controllers, args.cluster, args.broker, args.broker_ids)
     ids = _ids(args.broker_ids)
+    confirm(args, f"Forget broker {ids} of {args.broker}")
+    await controller_state.clean(controllers, args.cluster, args.broker, args.broker_ids)
     output.say(args, f"{args.broker}: without {ids}", brokerName=args.broker, brokerIds=list(args.broker_ids))
     return DONE
 

@@ -21,7 +21,7 @@ from twisted.internet.task import deferLater
 
 from rocketha.admin import options, output
 from rocketha.admin.client import NETWORK_ERRORS, NoRoute, RequestFailed, plain
-from rocketha.admin.commands import DONE, FAILED, Given, actions, only_one
+from rocketha.admin.commands import DONE, FAILED, Given, actions, confirm, only_one
 from rocketha.admin.main_loop import run_with
 from rocketha.admin.secure import dialer_of
 from rocketha.errors import RemoteProtocolError, RockethaError
@@ -295,9 +295,11 @@ async def add(group: Group, args: Given) -> int:
 
 @command.command("remove")
 @click.argument("id", metavar="ID")
+@options.YES
 @run_with(_opened)
 async def remove(group: Group, args: Given) -> int:
     """Remove a member."""
+    confirm(args, f"Remove member {args.id} of {args.group}")
     peers = await _change(group.ledger, group.clock, remove=args.id)
     output.say(args, peers, peers=peers)
     return DONE

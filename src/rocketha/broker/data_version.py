@@ -28,6 +28,11 @@ class DataVersion:
         self.timestamp_ms = wall_ms
         self.state_version = state_version
 
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """Counter, state version and time in ms, as a value that does not change."""
+        return self.counter, self.state_version, self.timestamp_ms
+
     def as_json(self) -> dict[str, int]:
         """As fastjson writes it."""
         return {"counter": self.counter, "stateVersion": self.state_version, "timestamp": self.timestamp_ms}

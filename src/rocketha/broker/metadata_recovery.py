@@ -9,7 +9,8 @@ records and no entry.  It is made again.  How many queues it had the log does no
 automatic topic has at most as many as its default topic, so it gets those: a producer with the former master's route
 is refused nowhere. A topic that was *deleted* has no queues here either, unless its records came after the deletion
 was taken; then all of them are below where the log ended when our table was taken
-(:attr:`DeletedTopics.complete`).  A store that was Java's lacks that note.  There the newest record counts, if it is
+(:attr:`DeletedTopics.complete`).  A store that was Java's lacks that note, and it is forgotten where Java had the
+store since.  There the newest record counts, if it is
 older than the table: their time stamps are the former master's, and wrong where its clock was set back.
 
 Consumer offsets behind the end of their queue (an unclean election cut the log, or a topic was made anew; regression

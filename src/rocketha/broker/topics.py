@@ -176,7 +176,7 @@ class SortedNames:
         A Java slave stops when it has all entries but one (``seq >= total - 1``), so a page that would leave one over
         takes that one too.
         """
-        present = version.counter, version.state_version, version.timestamp_ms, len(table)
+        present = *version.numbers, len(table)
         if self._of != present:
             self._of, self._names = present, sorted(table)
         names, first, count = self._names, max(0, first), max(0, count)

@@ -8,8 +8,13 @@ Knows the group and the evidence of one entry; no clock, no liveness of its own.
    and then, if the evidence allows unclean elections, over all members; of
    those only who is alive in the evidence: the present master if it may stay; the designated broker or nobody; else
    the largest (epoch, max offset), then the smallest election priority, then the smallest id.
-4. Nobody, and the last election was never heard of by its winner: the policy over the SyncStateSet before it.
-5. Nobody: when the controller asks, the group loses its master, once.
+4. But if a member knows of an epoch that the group does not, elections were lost (a state restored from an old copy, a
+   minority of controllers made the only one), and the SyncStateSet is older than what was acknowledged since.  Nobody
+   wins but the present master or, once that is gone, whom an operator designates, over all members, in an epoch above
+   all that are known.
+   When the controller asks, the group is outdated from then on: it has no master and no set, as an adopted one.
+5. Nobody, and the last election was never heard of by its winner: the policy over the SyncStateSet before it.
+6. Nobody: when the controller asks, the group loses its master, once.
 
 Java classes: ``ReplicasInfoManager.electMaster``, ``DefaultElectPolicy``.  Differences are in docs/divergence.md.
 """
@@ -27,6 +32,7 @@ from rocketha.controller.group import (
     Confirmed,
     Did,
     Elected,
+    Outdated,
     Unseated,
 )
 from rocketha.controller.verdict import Verdict
@@ -75,8 +81,10 @@ def elect(group: BrokerGroup | None, event: ElectMaster) -> Verdict:
     if group.never_elected and not group.adopted and not group.master_epoch and asker != CONTROLLER:
         return _first(group, event, alive)
     preferred = asker if event.designate else NOBODY
-    gives_up = event.designate and evidence.operator and not group.in_sync
-    if (gives_up and not group.adopted) or asker in group.returned:
+    behind = is_behind(group, event.newest_epoch)
+    no_set = not group.in_sync or (behind and group.master not in alive)
+    gives_up = event.designate and evidence.operator and no_set
+    if (gives_up and not group.adopted and not behind) or asker in group.returned:
         alive.setdefault(asker, Alive(asker))  # as a first master: it is about to send its first heartbeat
     winner = choose(_those(alive, group.in_sync or group.returned), group.master, preferred)
     if winner == NOBODY and (evidence.unclean or gives_up):
@@ -84,6 +92,8 @@ def elect(group: BrokerGroup | None, event: ElectMaster) -> Verdict:
     if winner != NOBODY and winner == group.master:
         knows = group.unconfirmed is not None and asker == group.master
         return Verdict(answers.master_still_exists(group), Confirmed() if knows else None)
+    if behind and not (gives_up and winner != NOBODY):
+        return Verdict(_refused_as_old(group, event), Outdated() if asker == CONTROLLER else None)
     if winner != NOBODY:
         return _elected(group, event, alive, winner, Did.ELECTED)
     winner = _taken_back(group, event, alive, preferred)
@@ -95,6 +105,14 @@ def elect(group: BrokerGroup | None, event: ElectMaster) -> Verdict:
         ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE, "Old master has down and failed to elect a new broker master", {}
     )
     return Verdict(unavailable, Unseated() if group.master else None)
+
+
+def is_behind(group: BrokerGroup, newest_epoch: int) -> bool:
+    """Whether members name an epoch that can only be of an election that this state has lost.
+
+    Not of one that never had a master: of an adopted one it is known, and it elects nobody by itself.
+    """
+    return newest_epoch > group.master_epoch and not group.never_elected
 
 
 def _those(alive: Mapping[int, Alive], broker_ids: Iterable[int]) -> list[Alive]:
@@ -128,6 +146,8 @@ def _elected(group: BrokerGroup, event: ElectMaster, alive: Mapping[int, Alive],
     base = 0
     if group.adopted and group.never_elected:
         base = max([replica.epoch for replica in alive.values()], default=0) + ADOPTED_EPOCH_MARGIN
+    elif is_behind(group, event.newest_epoch):
+        base = event.newest_epoch + ADOPTED_EPOCH_MARGIN
     if max(group.master_epoch, base) >= EPOCH_MAX:
         remark = f"Epoch {max(group.master_epoch, base)} is beyond what an election may reach ({EPOCH_MAX})"
         return Verdict(answers.refusal(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, remark, {}))
@@ -141,6 +161,18 @@ def _elected(group: BrokerGroup, event: ElectMaster, alive: Mapping[int, Alive],
     change = Elected(winner, unconfirmed, before if unconfirmed else (), confirms, base, did)
     master_epoch = max(group.master_epoch, base) + 1
     return Verdict(answers.elected(group, winner, master_epoch, group.set_epoch + 1), change)
+
+
+def _refused_as_old(group: BrokerGroup, event: ElectMaster) -> Answer:
+    asked = event.broker_id != CONTROLLER
+    code = ResponseCode.CONTROLLER_ELECT_MASTER_FAILED if asked else ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE
+    remark = (
+        f"Elections were lost: a broker has epoch {event.newest_epoch}, the controllers know of none after "
+        f"{group.master_epoch}, so the SyncStateSet is too old to elect from it. When its master is stopped, elect "
+        f"the newest log: rocketha controller elect {group.broker_name}, on the leading controller's machine "
+        f"({OPERATOR})"
+    )
+    return answers.refusal(code, remark, {})
 
 
 def _failed(why: str = "") -> Answer:

@@ -146,6 +146,8 @@ class ElectMaster:
     :ivar expected_master: elect only if this is still the master (0: if there is none) ...
     :ivar expected_epoch: ... in this epoch; 0 and 0: whatever is.  An election proposed about a master that has been
         replaced meanwhile must not replace its successor.
+    :ivar newest_epoch: the newest that the leader heard any member name; 0: none.  If the log knows of none so new, it
+        has lost elections.
     """
 
     cluster: str
@@ -155,6 +157,7 @@ class ElectMaster:
     expected_master: int = 0
     expected_epoch: int = 0
     evidence: Evidence = NOTHING_KNOWN
+    newest_epoch: int = 0
 
 
 @attrs.frozen(slots=True)
@@ -226,7 +229,7 @@ def encode(event: Event) -> bytes:
         kind, broker_id, subject = EventKind.REGISTER_BROKER, event.broker_id, event.address
     elif type(event) is ElectMaster:
         kind, broker_id, expected = EventKind.ELECT_MASTER, event.broker_id, event.expected_master
-        master_epoch = event.expected_epoch
+        master_epoch, set_epoch = event.expected_epoch, event.newest_epoch
         flags |= _DESIGNATE if event.designate else 0
     elif type(event) is CleanBrokerData:
         kind, ids = EventKind.CLEAN_BROKER_DATA, event.broker_ids
@@ -296,6 +299,7 @@ _MAKERS: dict[int, Callable[[EntryRow, Evidence], Event]] = {
         row.expected_master,
         row.master_epoch,
         evidence,
+        row.set_epoch,
     ),
     EventKind.ALTER_SYNC_STATE_SET: lambda row, evidence: AlterSyncStateSet(
         row.cluster, row.broker_name, row.broker_id, row.master_epoch, row.set_epoch, row.ids, evidence

@@ -77,6 +77,7 @@ class Did(IntEnum):
     FORGOTTEN = 9
     CONFIRMED = 10
     RETURNED = 11  # a cleaned member came back
+    OUTDATED = 12  # its elections since were lost: it has no master and no set until an operator elects
 
 
 # -- changes ------------------------------------------------------------------------------------------------------
@@ -123,6 +124,12 @@ class Unseated(NamedTuple):
     did: Did = Did.UNSEATED
 
 
+class Outdated(NamedTuple):
+    """The master is gone, and a member knows of an election that the group does not."""
+
+    did: Did = Did.OUTDATED
+
+
 class SetChanged(NamedTuple):
     """The master's report of who is in sync."""
 
@@ -149,7 +156,7 @@ class Confirmed(NamedTuple):
     did: Did = Did.CONFIRMED
 
 
-Change = Joined | Returned | Moved | Elected | Unseated | SetChanged | Cleaned | Forgotten | Confirmed
+Change = Joined | Returned | Moved | Elected | Unseated | Outdated | SetChanged | Cleaned | Forgotten | Confirmed
 
 
 class BrokerGroup:
@@ -282,6 +289,11 @@ class BrokerGroup:
         self.master = 0
         self.master_epoch += 1
 
+    def _outdate(self, change: Outdated, index: int) -> None:
+        self.forget_roles()
+        self.master_epoch += 1
+        self.set_epoch += 1
+
     def _change_set(self, change: SetChanged, index: int) -> None:
         self.in_sync = change.new_set
         self.set_epoch += 1
@@ -375,6 +387,7 @@ _TRANSITIONS: dict[type, Callable[[BrokerGroup, Any, int], None]] = {
     Moved: BrokerGroup._move,
     Elected: BrokerGroup._elect,
     Unseated: BrokerGroup._unseat,
+    Outdated: BrokerGroup._outdate,
     SetChanged: BrokerGroup._change_set,
     Cleaned: BrokerGroup._clean,
     Forgotten: BrokerGroup._forget,

@@ -14,8 +14,8 @@ busy machine, whose heartbeats come now and then half a second late, is given lo
 (:meth:`silent`); one that was punctual is not.  A fixed limit must be long enough for the worst of them all.  (The idea
 of an accrual detector: Hayashibara et al., "The phi accrual failure detector", 2004; here with two numbers a broker.)
 
-All times are milliseconds of *attended* time (:class:`AttendedClock`): while this process stood still nobody could be
-heard, so nobody is blamed for that time.
+All times are milliseconds of *attended* time: while this process stood still nobody could be heard, so nobody is blamed
+for that time, and who gives the times takes it out.
 
 Java: ``DefaultBrokerHeartbeatManager``, ``BrokerLiveInfo``.
 """
@@ -119,29 +119,6 @@ class _Entry:
     dead: bool = False
     rhythm: _Rhythm = attrs.Factory(_Rhythm)
     host: str = ""
-
-
-class AttendedClock:
-    """Time without the spells in which this process did not run.
-
-    To be read more often than ``tick_ms``; a longer gap between two readings than ``gap_ms`` is a standstill (stopped,
-    suspended, starved), of which all but one tick is taken out.
-
-    :ivar stood_still_ms: taken out so far.
-    """
-
-    def __init__(self, tick_ms: int, gap_ms: int) -> None:
-        self._tick_ms = tick_ms
-        self._gap_ms = gap_ms
-        self._last_ms: int | None = None
-        self.stood_still_ms = 0
-
-    def read(self, now_ms: int) -> int:
-        """Attended time for a time of a clock that never goes back."""
-        if self._last_ms is not None and now_ms - self._last_ms > self._gap_ms:
-            self.stood_still_ms += now_ms - self._last_ms - self._tick_ms
-        self._last_ms = now_ms
-        return now_ms - self.stood_still_ms
 
 
 class Liveness:

@@ -71,6 +71,9 @@ class Hearing(Protocol):
     def may_come(self, cluster: str, broker_name: str, broker_id: int) -> bool:
         """Whether it may live although nothing was heard of it: this controller leads only since a moment ago."""
 
+    def newest_epoch(self, cluster: str, broker_name: str) -> int:
+        """The newest that a member of a group named in its last heartbeat, alive or not; 0: none named any."""
+
 
 class Caller(NamedTuple):
     """Where a request came from.
@@ -252,7 +255,8 @@ class Requests:
             why, reason = Why.BROKER_ASKED, f"broker {broker_id} knows no master"
         evidence = self._evidence(caller, cluster, name, now_ms, why, reason)
         evidence = attrs.evolve(evidence, operator=designate and caller.operator)
-        return Intent(ElectMaster(cluster, name, broker_id, designate, evidence=evidence))
+        newest = self._hearing.newest_epoch(cluster, name)
+        return Intent(ElectMaster(cluster, name, broker_id, designate, evidence=evidence, newest_epoch=newest))
 
     def _hand_over(
         self, cluster: str, name: str, master: int, broker_id: int, unfit: str, caller: Caller, now_ms: int
@@ -270,7 +274,8 @@ class Requests:
             else f"{before} was stopping and handed over to {after}"
         )
         evidence = self._evidence(caller, cluster, name, now_ms, Why.HANDED_OVER, reason)
-        return Intent(ElectMaster(cluster, name, broker_id, True, master, epoch, evidence))
+        newest = self._hearing.newest_epoch(cluster, name)
+        return Intent(ElectMaster(cluster, name, broker_id, True, master, epoch, evidence, newest))
 
     def _register(self, command: Command, caller: Caller, now_ms: int) -> Intent:
         cluster, name = _name(command, "clusterName"), _name(command, "brokerName")

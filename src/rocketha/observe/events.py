@@ -2,7 +2,8 @@
 
 Pure.  A test compares them.  ``observe.logging.emit`` says each of them everywhere alike: in the log, with ``event`` =
 the name, so that an alert can be written on it; in ``rocketha_events_total``, by name; on the status page's timeline
-(``observe.timeline``).  Names are stable once released; attributes may be added.  docs/events.rst lists them.
+(``observe.timeline``).  Names are stable once released; attributes may be added.  docs/events.rst lists them by
+the same subjects.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ class Event:
     def words(self) -> str:
         """What the status page says."""
         return (self.public or self.message).format_map(attrs.asdict(self, recurse=False))
+
+
+# -- nameserver -------------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen
@@ -118,6 +122,9 @@ class NameShared(Event):
     clusters: list[str]
 
 
+# -- broker -----------------------------------------------------------------------------------------------------------
+
+
 @attrs.frozen
 class BrokerStarted(Event):
     """The broker has recovered its store and listens.
@@ -151,17 +158,6 @@ class BrokerStopping(Event):
 
 
 @attrs.frozen
-class BrokerIdentified(Event):
-    """A broker under controllers knows its id."""
-
-    name: ClassVar[str] = "broker.identified"
-    message: ClassVar[str] = "this is broker {broker_id} of {broker}"
-
-    broker: str
-    broker_id: int
-
-
-@attrs.frozen
 class HealthLost(Event):
     """A health check of a plug-in says that the broker is unhealthy."""
 
@@ -192,6 +188,165 @@ class BrokerStopped(Event):
 
     broker: str
     max_offset: int
+
+
+@attrs.frozen
+class PutsSlow(Event):
+    """Sends waited for long until their messages were safe.
+
+    :ivar waited_ms: the one that waited longest, about.
+    :ivar lacked: ``disk`` or ``replicas``.
+    :ivar cause: for a person.
+    """
+
+    name: ClassVar[str] = "puts.slow"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "sends waited up to {waited_ms} ms for {lacked}: {cause}"
+
+    waited_ms: int
+    lacked: str
+    cause: str
+
+
+@attrs.frozen
+class ReactorStalled(Event):
+    """Nothing was done for a while in which sends waited: this process had no time, or something in it took long."""
+
+    name: ClassVar[str] = "reactor.stalled"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "this process did nothing for {stalled_ms} ms; whoever asked meanwhile waited"
+
+    stalled_ms: int
+
+
+# -- roles and switches -----------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class BrokerIdentified(Event):
+    """A broker under controllers knows its id."""
+
+    name: ClassVar[str] = "broker.identified"
+    message: ClassVar[str] = "this is broker {broker_id} of {broker}"
+
+    broker: str
+    broker_id: int
+
+
+@attrs.frozen
+class MemberReluctant(Event):
+    """A member in DLedger mode would rather have another one lead."""
+
+    name: ClassVar[str] = "member.reluctant"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "another member is to lead, where one can: {reason}"
+
+    reason: str
+
+
+@attrs.frozen
+class RoleChanged(Event):
+    """A broker's role is another: MASTER, SLAVE, or FENCED (neither takes nor gives messages)."""
+
+    name: ClassVar[str] = "role.changed"
+    message: ClassVar[str] = "the role is {role}, it was {before}"
+
+    role: str
+    before: str
+
+
+@attrs.frozen
+class BrokerFenced(Event):
+    """A broker under controllers may be no master any more, or does not know who is."""
+
+    name: ClassVar[str] = "broker.fenced"
+    message: ClassVar[str] = "fenced: {reason}"
+
+    reason: str
+
+
+@attrs.frozen
+class MasterLeads(Event):
+    """A broker under controllers was elected, and acts as master from now on."""
+
+    name: ClassVar[str] = "master.leads"
+    message: ClassVar[str] = "this broker {broker_id} is master of epoch {epoch}"
+
+    broker_id: int
+    epoch: int
+
+
+@attrs.frozen
+class MasterRetires(Event):
+    """A master takes no more messages, and lets its replicas reach the end of its log: another one follows."""
+
+    name: ClassVar[str] = "master.retires"
+    message: ClassVar[str] = "takes no more messages, another master follows: {reason}"
+
+    reason: str
+
+
+@attrs.frozen
+class MasterFollowed(Event):
+    """A broker follows a master from now on.
+
+    :ivar epoch: in DLedger mode, the term.
+    """
+
+    name: ClassVar[str] = "master.followed"
+    message: ClassVar[str] = "follows broker {broker_id} at {address} in epoch {epoch}"
+
+    broker_id: int
+    address: str
+    epoch: int
+
+
+@attrs.frozen
+class SetChanged(Event):
+    """A master has another SyncStateSet."""
+
+    name: ClassVar[str] = "set.changed"
+    message: ClassVar[str] = "in sync: {in_sync}, set epoch {set_epoch}, epoch {epoch}"
+
+    in_sync: list[int]
+    set_epoch: int
+    epoch: int
+
+
+# -- draining ---------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class DrainBegan(Event):
+    """A master that handed over passes on what clients with a stale route send."""
+
+    name: ClassVar[str] = "drain.began"
+    message: ClassVar[str] = "passes requests of clients that come here still on to {master}"
+
+    master: str
+
+
+@attrs.frozen
+class DrainMoved(Event):
+    """The master changed while a broker drains."""
+
+    name: ClassVar[str] = "drain.moved"
+    message: ClassVar[str] = "passes on to {master} from now on"
+
+    master: str
+
+
+@attrs.frozen
+class DrainEnded(Event):
+    """Clients have left, or the time is over."""
+
+    name: ClassVar[str] = "drain.ended"
+    message: ClassVar[str] = "passes nothing on any more, after {seconds:.1f} s"
+
+    seconds: float
+
+
+# -- controllers ------------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen
@@ -343,6 +498,51 @@ class BrokerHeard(Event):
 
 
 @attrs.frozen
+class ControllersForced(Event):
+    """A controller was made the only one of its group by an operator (``rocketha controller force-new-cluster``); said
+    at each start until a snapshot has the entry.
+
+    :ivar index: the entry of its log that says so.
+    :ivar members: who votes now.
+    """
+
+    name: ClassVar[str] = "controllers.forced"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = (
+        "controller {id} was made the only one by force-new-cluster, entry {index}; now {members} vote. One that was "
+        "left out must not start on its old data"
+    )
+
+    id: str
+    index: int
+    members: str
+
+
+@attrs.frozen
+class ControllersBehind(Event):
+    """A broker has an epoch that the leading controller knows nothing of: its state is an old copy, or has lost
+    decisions.  The set's master stays; nobody is elected after it but by an operator.
+
+    :ivar epoch: the newest in the broker's epoch file.
+    :ivar known: the set's master epoch as the controllers have it.
+    """
+
+    name: ClassVar[str] = "controllers.behind"
+    level: ClassVar[str] = "error"
+    message: ClassVar[str] = (
+        "broker {broker} has epoch {epoch}, the controllers know of none after {known}: decisions are lost, and nobody "
+        "is elected in its set but by rocketha controller elect (docs/disasters.rst)"
+    )
+
+    broker: str
+    epoch: int
+    known: int
+
+
+# -- Raft groups ------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
 class RaftStarted(Event):
     """A member of a Raft group has read its log and takes part.
 
@@ -403,227 +603,7 @@ class RaftMembersChanged(Event):
     members: str
 
 
-@attrs.frozen
-class MemberReluctant(Event):
-    """A member in DLedger mode would rather have another one lead."""
-
-    name: ClassVar[str] = "member.reluctant"
-    level: ClassVar[str] = "warn"
-    message: ClassVar[str] = "another member is to lead, where one can: {reason}"
-
-    reason: str
-
-
-@attrs.frozen
-class WitnessStarted(Event):
-    """The witness listens."""
-
-    name: ClassVar[str] = "witness.started"
-    message: ClassVar[str] = "witness {id} of {group}"
-
-    id: str
-    group: str
-
-
-@attrs.frozen
-class WitnessStopped(Event):
-    """The witness has closed its log."""
-
-    name: ClassVar[str] = "witness.stopped"
-    message: ClassVar[str] = "witness {id} of {group} stopped"
-
-    id: str
-    group: str
-
-
-@attrs.frozen
-class WitnessMistaken(Event):
-    """The group takes a witness for an ordinary member."""
-
-    name: ClassVar[str] = "witness.mistaken"
-    level: ClassVar[str] = "error"
-    message: ClassVar[str] = "{problem}"
-
-    problem: str
-
-
-@attrs.frozen
-class LearnerStarted(Event):
-    """The learner has recovered its log and follows."""
-
-    name: ClassVar[str] = "learner.started"
-    message: ClassVar[str] = "learner {learner} of {broker} exports to {directory}"
-
-    learner: str
-    broker: str
-    directory: str
-
-
-@attrs.frozen
-class LearnerStopped(Event):
-    """The learner has closed its log.
-
-    :ivar exported: log offset, bytes.
-    """
-
-    name: ClassVar[str] = "learner.stopped"
-    message: ClassVar[str] = "learner {learner} of {broker} stopped; exported up to {exported}"
-
-    learner: str
-    broker: str
-    exported: int
-
-
-@attrs.frozen
-class ExportFailed(Event):
-    """A learner could not export what is new."""
-
-    name: ClassVar[str] = "export.failed"
-    level: ClassVar[str] = "warn"
-    message: ClassVar[str] = "nothing is exported: {problem}"
-
-    problem: str
-
-
-@attrs.frozen
-class ControllersForced(Event):
-    """A controller was made the only one of its group by an operator (``rocketha controller force-new-cluster``); said
-    at each start until a snapshot has the entry.
-
-    :ivar index: the entry of its log that says so.
-    :ivar members: who votes now.
-    """
-
-    name: ClassVar[str] = "controllers.forced"
-    level: ClassVar[str] = "warn"
-    message: ClassVar[str] = (
-        "controller {id} was made the only one by force-new-cluster, entry {index}; now {members} vote. One that was "
-        "left out must not start on its old data"
-    )
-
-    id: str
-    index: int
-    members: str
-
-
-@attrs.frozen
-class ControllersBehind(Event):
-    """A broker has an epoch that the leading controller knows nothing of: its state is an old copy, or has lost
-    decisions.
-
-    :ivar epoch: the newest in the broker's epoch file.
-    :ivar known: the set's master epoch as the controllers have it.
-    """
-
-    name: ClassVar[str] = "controllers.behind"
-    level: ClassVar[str] = "error"
-    message: ClassVar[str] = (
-        "broker {broker} has epoch {epoch}, the controllers know of none after {known}: decisions are lost "
-        "(docs/disasters.rst)"
-    )
-
-    broker: str
-    epoch: int
-    known: int
-
-
-@attrs.frozen
-class RoleChanged(Event):
-    """A broker's role is another: MASTER, SLAVE, or FENCED (neither takes nor gives messages)."""
-
-    name: ClassVar[str] = "role.changed"
-    message: ClassVar[str] = "the role is {role}, it was {before}"
-
-    role: str
-    before: str
-
-
-@attrs.frozen
-class BrokerFenced(Event):
-    """A broker under controllers may be no master any more, or does not know who is."""
-
-    name: ClassVar[str] = "broker.fenced"
-    message: ClassVar[str] = "fenced: {reason}"
-
-    reason: str
-
-
-@attrs.frozen
-class MasterLeads(Event):
-    """A broker under controllers was elected, and acts as master from now on."""
-
-    name: ClassVar[str] = "master.leads"
-    message: ClassVar[str] = "this broker {broker_id} is master of epoch {epoch}"
-
-    broker_id: int
-    epoch: int
-
-
-@attrs.frozen
-class MasterRetires(Event):
-    """A master takes no more messages, and lets its replicas reach the end of its log: another one follows."""
-
-    name: ClassVar[str] = "master.retires"
-    message: ClassVar[str] = "takes no more messages, another master follows: {reason}"
-
-    reason: str
-
-
-@attrs.frozen
-class MasterFollowed(Event):
-    """A broker follows a master from now on.
-
-    :ivar epoch: in DLedger mode, the term.
-    """
-
-    name: ClassVar[str] = "master.followed"
-    message: ClassVar[str] = "follows broker {broker_id} at {address} in epoch {epoch}"
-
-    broker_id: int
-    address: str
-    epoch: int
-
-
-@attrs.frozen
-class SetChanged(Event):
-    """A master has another SyncStateSet."""
-
-    name: ClassVar[str] = "set.changed"
-    message: ClassVar[str] = "in sync: {in_sync}, set epoch {set_epoch}, epoch {epoch}"
-
-    in_sync: list[int]
-    set_epoch: int
-    epoch: int
-
-
-@attrs.frozen
-class DrainBegan(Event):
-    """A master that handed over passes on what clients with a stale route send."""
-
-    name: ClassVar[str] = "drain.began"
-    message: ClassVar[str] = "passes requests of clients that come here still on to {master}"
-
-    master: str
-
-
-@attrs.frozen
-class DrainMoved(Event):
-    """The master changed while a broker drains."""
-
-    name: ClassVar[str] = "drain.moved"
-    message: ClassVar[str] = "passes on to {master} from now on"
-
-    master: str
-
-
-@attrs.frozen
-class DrainEnded(Event):
-    """Clients have left, or the time is over."""
-
-    name: ClassVar[str] = "drain.ended"
-    message: ClassVar[str] = "passes nothing on any more, after {seconds:.1f} s"
-
-    seconds: float
+# -- log and disk -----------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen
@@ -641,35 +621,6 @@ class LogTruncated(Event):
     end: int
     cut_bytes: int
     reason: str
-
-
-@attrs.frozen
-class PutsSlow(Event):
-    """Sends waited for long until their messages were safe.
-
-    :ivar waited_ms: the one that waited longest, about.
-    :ivar lacked: ``disk`` or ``replicas``.
-    :ivar cause: for a person.
-    """
-
-    name: ClassVar[str] = "puts.slow"
-    level: ClassVar[str] = "warn"
-    message: ClassVar[str] = "sends waited up to {waited_ms} ms for {lacked}: {cause}"
-
-    waited_ms: int
-    lacked: str
-    cause: str
-
-
-@attrs.frozen
-class ReactorStalled(Event):
-    """Nothing was done for a while in which sends waited: this process had no time, or something in it took long."""
-
-    name: ClassVar[str] = "reactor.stalled"
-    level: ClassVar[str] = "warn"
-    message: ClassVar[str] = "this process did nothing for {stalled_ms} ms; whoever asked meanwhile waited"
-
-    stalled_ms: int
 
 
 @attrs.frozen
@@ -743,45 +694,7 @@ class LogExpiredEarly(Event):
     reason: str
 
 
-@attrs.frozen
-class ConfigKeyIgnored(Event):
-    """A key of a configuration file has no effect here."""
-
-    name: ClassVar[str] = "config.ignored"
-    level: ClassVar[str] = "warn"
-    message: ClassVar[str] = "{path}: {key} has no effect: {reason}"
-
-    path: str
-    key: str
-    reason: str
-
-
-@attrs.frozen
-class ConfigChanged(Event):
-    """A key was changed in the running process.
-
-    :ivar peer: who asked for it.
-    """
-
-    name: ClassVar[str] = "config.changed"
-    level: ClassVar[str] = "warn"
-    message: ClassVar[str] = "{peer} changed {key} from {before} to {after}"
-    public: ClassVar[str] = "{key} was changed from {before} to {after}"
-
-    peer: str
-    key: str
-    before: str
-    after: str
-
-
-@attrs.frozen
-class StatusServerStarted(Event):
-    """The HTTP port for metrics and health listens."""
-
-    name: ClassVar[str] = "status.started"
-    message: ClassVar[str] = "metrics and health on http://{address}/"
-
-    address: str
+# -- refused and asked ------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen
@@ -874,6 +787,124 @@ class OperatorAsked(Event):
     request: str
 
 
+# -- learner and witness ----------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class WitnessStarted(Event):
+    """The witness listens."""
+
+    name: ClassVar[str] = "witness.started"
+    message: ClassVar[str] = "witness {id} of {group}"
+
+    id: str
+    group: str
+
+
+@attrs.frozen
+class WitnessStopped(Event):
+    """The witness has closed its log."""
+
+    name: ClassVar[str] = "witness.stopped"
+    message: ClassVar[str] = "witness {id} of {group} stopped"
+
+    id: str
+    group: str
+
+
+@attrs.frozen
+class WitnessMistaken(Event):
+    """The group takes a witness for an ordinary member."""
+
+    name: ClassVar[str] = "witness.mistaken"
+    level: ClassVar[str] = "error"
+    message: ClassVar[str] = "{problem}"
+
+    problem: str
+
+
+@attrs.frozen
+class LearnerStarted(Event):
+    """The learner has recovered its log and follows."""
+
+    name: ClassVar[str] = "learner.started"
+    message: ClassVar[str] = "learner {learner} of {broker} exports to {directory}"
+
+    learner: str
+    broker: str
+    directory: str
+
+
+@attrs.frozen
+class LearnerStopped(Event):
+    """The learner has closed its log.
+
+    :ivar exported: log offset, bytes.
+    """
+
+    name: ClassVar[str] = "learner.stopped"
+    message: ClassVar[str] = "learner {learner} of {broker} stopped; exported up to {exported}"
+
+    learner: str
+    broker: str
+    exported: int
+
+
+@attrs.frozen
+class ExportFailed(Event):
+    """A learner could not export what is new."""
+
+    name: ClassVar[str] = "export.failed"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "nothing is exported: {problem}"
+
+    problem: str
+
+
+# -- process ----------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class ConfigKeyIgnored(Event):
+    """A key of a configuration file has no effect here."""
+
+    name: ClassVar[str] = "config.ignored"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "{path}: {key} has no effect: {reason}"
+
+    path: str
+    key: str
+    reason: str
+
+
+@attrs.frozen
+class ConfigChanged(Event):
+    """A key was changed in the running process.
+
+    :ivar peer: who asked for it.
+    """
+
+    name: ClassVar[str] = "config.changed"
+    level: ClassVar[str] = "warn"
+    message: ClassVar[str] = "{peer} changed {key} from {before} to {after}"
+    public: ClassVar[str] = "{key} was changed from {before} to {after}"
+
+    peer: str
+    key: str
+    before: str
+    after: str
+
+
+@attrs.frozen
+class StatusServerStarted(Event):
+    """The HTTP port for metrics and health listens."""
+
+    name: ClassVar[str] = "status.started"
+    message: ClassVar[str] = "metrics and health on http://{address}/"
+
+    address: str
+
+
 @attrs.frozen
 class LogLevelChanged(Event):
     """An operator changed what this process logs; it is not kept beyond its end."""
@@ -897,6 +928,9 @@ class ProcessFails(Event):
     message: ClassVar[str] = "ending: {reason}"
 
     reason: str
+
+
+# -- rocketha-cluster -------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen

@@ -11,7 +11,9 @@ deletion itself, so nobody else has to know.  An entry goes when the log begins 
 Not all deletions are known: a replica may get a topic's records after the topic was deleted.  So it is noted up to
 where in the log the table of topics is complete.  A topic that the table lacks was deleted if its records are below; if
 there are some behind, it came later.  A master of Java's tells of no deletion, and its table may lack topics that its
-log has: under it nothing is noted.
+log has: under it nothing is noted.  Nor does the note hold once a Java broker had the store, whose table may have lost
+topics; or where the table that is read is an older one, its backup, say.  So the note names the version of its table,
+and a start with another version forgets it.
 
 The table is a file beside ``topics.json``, which Java ignores, and travels to replicas of ours with the topics.  It
 must never hide what was not deleted, so it holds for its own log only:
@@ -62,6 +64,24 @@ class Deleted:
     last: LastRecord
 
 
+Version = tuple[int, int, int]
+"""Of a table of topics: the numbers of its ``DataVersion``, which Java moves on with each change, too."""
+
+
+@attrs.frozen
+class Complete:
+    """How far a table of topics is complete.
+
+    :ivar below: it named every topic that had a record below this log offset and was not deleted.
+    :ivar last: the newest record there was.
+    :ivar version: of that table; None where a file does not say, or nothing is below: that holds of any table.
+    """
+
+    below: int
+    last: LastRecord
+    version: Version | None
+
+
 DeletedTable = Mapping[str, Deleted]
 
 
@@ -69,14 +89,13 @@ class DeletedTopics:
     """The table of one store.  Every change makes a new dict: it is written from another thread than it is changed in.
 
     :ivar dirty: it is not as its file.
-    :ivar complete: the table of topics named every topic that had a record below there and was not deleted; None where
-        nobody has said so.
+    :ivar complete: how far the table of topics is complete; None where nobody has said so.
     :ivar lowered: times that entries were lowered or dropped since the log was cut: a replica asks for its master's.
     """
 
     def __init__(self) -> None:
         self._table: dict[str, Deleted] = {}
-        self.complete: Deleted | None = None
+        self.complete: Complete | None = None
         self.dirty = False
         self.lowered = 0
 
@@ -97,11 +116,16 @@ class DeletedTopics:
             del table[min(table, key=lambda name: table[name].below)]
         self._set(table)
 
-    def topics_complete(self, below: int, last: LastRecord) -> None:
+    def topics_complete(self, below: int, last: LastRecord, version: Version) -> None:
         """The table of topics is, as far as the log below this offset goes."""
-        complete = Deleted(below, last)
+        complete = Complete(below, last, version if below else None)
         if complete != self.complete:
             self.complete, self.dirty = complete, True
+
+    def topics_read(self, version: Version) -> None:
+        """At a start: the table of topics that was read has this version; what was noted of another does not hold."""
+        if self.complete is not None and self.complete.below and self.complete.version != version:
+            self.topics_unknown()
 
     def topics_unknown(self) -> None:
         """Nobody knows of which topics of the log the table has to have."""
@@ -121,7 +145,7 @@ class DeletedTopics:
         :param last: its newest record.
         """
         if self.complete is not None and self.complete.below > end:
-            self.complete, self.dirty = Deleted(end, last), True
+            self.complete, self.dirty = Complete(end, last, self.complete.version), True
         if any(each.below > end for each in self._table.values()):
             table = {name: each if each.below <= end else Deleted(end, last) for name, each in self._table.items()}
             self.lowered += 1
@@ -168,7 +192,7 @@ class DeletedTopics:
     def dump_later(self) -> Callable[[], bytes]:
         """The same of the table as it is now, made by a thread."""
         table, complete = self._table, self.complete
-        noted = {} if complete is None else {"topicsComplete": _one_as_json(complete)}
+        noted = {} if complete is None else {"topicsComplete": _complete_as_json(complete)}
         return lambda: json_dialect.dumps({"deletedTopics": _as_json(table), **noted})
 
     def load(self, data: bytes, path: str = NAME) -> None:
@@ -180,7 +204,7 @@ class DeletedTopics:
             value = json_dialect.loads(data, json_dialect.FILE_BYTES_MAX)
             table = read_deleted(value.get("deletedTopics") if isinstance(value, dict) else None)
             complete = value.get("topicsComplete")
-            self._table, self.complete = table, None if complete is None else _read_one(complete)
+            self._table, self.complete = table, None if complete is None else _read_complete(complete)
         except RemoteProtocolError as problem:
             raise CorruptStore(path, 0, str(problem)) from None
 
@@ -204,8 +228,26 @@ def _as_json(table: DeletedTable) -> dict[str, Any]:
     return {name: _one_as_json(each) for name, each in table.items()}
 
 
-def _one_as_json(deleted: Deleted) -> dict[str, int]:
+def _one_as_json(deleted: Deleted | Complete) -> dict[str, int]:
     return {"below": deleted.below, "lastOffset": deleted.last.offset, "lastStored": deleted.last.stored_ms}
+
+
+def _complete_as_json(complete: Complete) -> dict[str, Any]:
+    noted: dict[str, Any] = {**_one_as_json(complete)}
+    if complete.version is not None:
+        noted["topicsVersion"] = list(complete.version)
+    return noted
+
+
+def _read_complete(entry: Any) -> Complete:
+    one = _read_one(entry)
+    version = entry.get("topicsVersion")
+    if version is None:  # of a release that did not say
+        return Complete(one.below, one.last, None)
+    if not isinstance(version, list) or len(version) != 3:
+        raise RemoteProtocolError("topicsVersion in deletedTopics is no version")
+    counter, state_version, timestamp_ms = version
+    return Complete(one.below, one.last, (counter, state_version, timestamp_ms))
 
 
 def read_deleted(value: Any) -> dict[str, Deleted]:

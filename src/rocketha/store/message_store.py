@@ -16,7 +16,7 @@ from rocketha.store import atomic_file, census, missing_file
 from rocketha.store.append import Appender, Group
 from rocketha.store.commitlog import CommitLog
 from rocketha.store.config import StoreConfig
-from rocketha.store.deleted_topics import DeletedTable, DeletedTopics, LastRecord
+from rocketha.store.deleted_topics import DeletedTable, DeletedTopics, LastRecord, Version
 from rocketha.store.disk import Disk, DiskSpace, Lock
 from rocketha.store.entries import Entries, EntryIndex, first_head
 from rocketha.store.foreign_names import ForeignNames
@@ -571,12 +571,13 @@ class MessageStore:
             self.deleted_topics.add(topic, below, LastRecord(*self.upkeep.last_record))
         self.queues.delete_topic(topic)
 
-    def topics_complete(self, below: int | None = None) -> None:
-        """The table of topics names every topic that has a record below there (the end where not given) and was not
-        deleted; see :attr:`deleted_topics`."""
+    def topics_complete(self, version: Version, below: int | None = None) -> None:
+        """The table of topics of this version names every topic that has a record below there (the end where not
+        given) and was not deleted; see :attr:`deleted_topics`."""
         below = self.log.end if below is None else below
         last = LastRecord(*self.upkeep.last_record)
-        self.deleted_topics.topics_complete(below if last.stored_ms else 0, last)  # without a record nothing is below
+        # Without a record nothing is below.
+        self.deleted_topics.topics_complete(below if last.stored_ms else 0, last, version)
 
     def replace_deleted(self, table: DeletedTable, log_begin: int) -> None:
         """What was deleted is what a master says from now on, whose log begins there; queues that void records were

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from rocketha.store import atomic_file
 from rocketha.store.deleted_topics import NAME
 from rocketha.wire import json_dialect
 from rocketha.wire.codes import RequestCode, ResponseCode
@@ -54,6 +55,25 @@ class DeletedTopicTests(BrokerCase):
                 self.assertNotIn("T", self.broker.store.queue_table())
                 self.assertEqual(self.made_again(), [b"new"])
                 self.assertEqual(self.found(), ResponseCode.QUERY_NOT_FOUND)
+
+    def test_a_java_broker_had_the_store(self) -> None:
+        """Its table of topics may lack what the log has: how far ours was complete says nothing of it."""
+        for change, kept in ((None, True), ("dataVersion", False), ("gone", False)):
+            with self.subTest(change):
+                self.setUp()
+                self.send(self.connect(), b"1")
+                self.broker.store.topics_complete(self.broker.state.topics.data_version.numbers)
+                self.stop()
+                path = "/store/config/topics.json"
+                table = json_dialect.loads(self.disk.read_all(path, 1 << 20))
+                if change == "dataVersion":  # as Java leaves it after a change
+                    del table["topicConfigTable"]["T"]
+                    table["dataVersion"]["counter"] += 1
+                    atomic_file.save(self.disk, path, json_dialect.dumps(table))
+                elif change == "gone":
+                    self.disk.remove(path)
+                self.service = self.start()
+                self.assertEqual(self.broker.store.deleted_topics.complete is not None, kept)
 
     def test_the_log_is_on_the_disk_first(self) -> None:
         """The file is about the log as it is: a power cut in between must not leave it alone."""

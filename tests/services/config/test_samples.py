@@ -11,7 +11,6 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.errors import ConfigError
-from rocketha.protocols.network import InTheClear
 from rocketha.services.broker.service import BrokerService
 from rocketha.services.config.loading import load_broker, load_controller, load_namesrv
 from rocketha.services.controller.tap import make_controller
@@ -110,5 +109,6 @@ class OthersTests(SynchronousTestCase):
         for name, sample in CONTROLLERS.items():
             if unsupported(name) is None:
                 loaded_too = load_controller(text_of(sample), "sample.conf", {}, HOME)
-                controller = make_controller(loaded_too, InTheClear(), [])
+                platform = Platform(disk=MemoryDisk(random.Random(0)))
+                controller = make_controller(loaded_too, platform, [])
                 self.assertFalse(controller.running)

@@ -328,6 +328,36 @@ class SavedTests(DisasterCase):
         self.elect(chosen)
         self.assertEqual(self.acknowledged(self.master(), 20), 20)
 
+    def test_old_as_if_it_were_exact_elects_nobody(self) -> None:
+        """Its SyncStateSet names a broker that lacks what was acknowledged since; who has it is elected by hand."""
+        first = self.start_group()
+        saved = self.saved()
+        first.kill()
+        second = self.master()
+        self.assertEqual(self.acknowledged(second, 20), 20)
+        said = events_of(self)
+        self.restore(saved, exact=True)
+        self.until("they are behind", lambda: any(each["event"] == "controllers.behind" for each in said))
+        second.kill()
+        first.start()
+        self.until("it is said", lambda: any(each["event"] == "group.not_elected" for each in said))
+        self.run_for(10.0)
+        self.assertEqual((self.group().master_id, self.masters()), (None, []))
+        refused = [each["reason"] for each in said if each["event"] == "group.not_elected"]
+        self.assertEqual(len(refused), 1, "said once")
+        self.assertIn(f"rocketha controller elect {NAME}", refused[0])
+        self.assertIn("outdated", [each["did"] for each in said if each["event"] == "group.elected"])
+        second.start()
+        self.until("it is there", lambda: second.process and second.process.service and self.service(second).serving)
+        logs = self.command(controller_state.replica_logs(self.known(), CLUSTER, NAME))
+        chosen = controller_state.newest(logs).broker_id
+        self.assertEqual(chosen, self.number(second))
+        self.elect(chosen)
+        self.assertGreater(self.group().master_epoch, 100)
+        self.assertEqual(self.acknowledged(self.master(), 20), 20)
+        self.until("all have all", lambda: self.level(*self.brokers))
+        self.same_logs(*self.brokers)
+
     def test_who_has_the_newest_log_must_be_known(self) -> None:
         """A broker that does not answer may be the one; a longer log of an older epoch has less."""
         logs = [

@@ -27,7 +27,9 @@ class VainElections(SynchronousTestCase):
         self.elections = Elections(
             config, ControllerState(), lambda: 1.0, lambda: 1.0, lambda event: defer.succeed(self.answer)
         )
-        watch: Any = SimpleNamespace(evidence=None, election_ended=self.election_ended)
+        watch: Any = SimpleNamespace(
+            evidence=None, election_ended=self.election_ended, newest_epoch=lambda cluster, name: 0
+        )
         self.elections.attach(watch, SimpleNamespace(), None)  # type: ignore[arg-type]
         self.elections.led()
 

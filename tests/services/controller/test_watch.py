@@ -13,6 +13,7 @@ from rocketha.controller.state import ControllerState
 from rocketha.protocols.endpoints import Dialer
 from rocketha.services.config.loading import load_controller
 from rocketha.services.controller.watch import Watch
+from rocketha.services.process.stalls import Stalls
 
 MASTER = ReplicaKey("C", "broker-a", 1)
 
@@ -34,10 +35,19 @@ class WatchTests(SynchronousTestCase):
             state.apply(event, index)
         self.reactor = MemoryReactorClock()
         self.elections: list[Any] = []
-        self.watch = Watch(Dialer(self.reactor), config, state, dict, self.elections.append)
+        self.watch = Watch(Dialer(self.reactor), config, state, dict, self.elections.append, Stalls(self.reactor))
         self.addCleanup(self.watch.stop)
         self.watch.led()
         self.watch.heard(MASTER, Heartbeat("10.0.0.1:10911", 1, 0), 7, "10.0.0.1")
+
+    def test_no_broker_dies_of_our_pause(self) -> None:
+        """The whole lease passes while we are stopped; it is alive afterwards, and not silent."""
+        self.watch.tick()
+        self.reactor.advance(60)
+        now_ms = self.watch.now_ms()
+        self.assertEqual(
+            (self.watch.liveness.alive(MASTER, now_ms), self.watch.liveness.silent(1200, now_ms)), (True, [])
+        )
 
     def test_acts_before_it_speaks(self) -> None:
         """A line of log may take as long as the probe's way: that is on its way already."""

@@ -83,7 +83,7 @@ class MembersCase(DLedgerCase):
             self.brokers.append(host)
 
     def remove(self, host: Host) -> None:
-        self.assertNotIn(f"{host.name}-", self.command("remove", host.name))
+        self.assertNotIn(f"{host.name}-", self.command("remove", host.name, "--yes"))
         self.brokers.remove(host)
 
     def topics(self, host: Host) -> object:

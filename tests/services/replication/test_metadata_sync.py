@@ -16,7 +16,7 @@ from rocketha.broker.state import BrokerRules
 from rocketha.broker.topics import TopicConfig
 from rocketha.errors import DiskFailure
 from rocketha.services.replication.metadata_master import AWAIT_METADATA, version_text
-from rocketha.store.deleted_topics import Deleted, LastRecord
+from rocketha.store.deleted_topics import Complete, LastRecord
 from rocketha.wire import json_dialect
 from rocketha.wire.remoting import Answer, Command
 from tests.broker.support import topic_fields
@@ -148,9 +148,10 @@ class OurMasterTests(FilledPairCase):
     def test_how_far_the_topics_are_complete(self) -> None:
         """It is said once the table is on the disk: after a crash between the two, a topic that only the lost table has
         would be taken for deleted."""
+        self.slave.store.put("T", 0, self.slave.wall_ms())  # of an empty log every table is complete
         self.world.run(0.1)
         deleted, save = self.slave.store.deleted_topics, self.slave.save
-        deleted.topics_complete(0, LastRecord(0, 0))
+        deleted.topics_complete(0, LastRecord(0, 0), self.master.state.topics.data_version.numbers)
         before, end = deleted.complete, self.slave.store.max_physical_offset
         self.slave.save = lambda which: (  # type: ignore[method-assign]
             defer.succeed(DiskFailure(which, "write", 28, "no space left")) if which == "topics" else save(which)
@@ -161,7 +162,8 @@ class OurMasterTests(FilledPairCase):
         self.assertEqual(deleted.complete, before)
         self.slave.save = save  # type: ignore[method-assign]
         self.world.run(3)
-        self.assertEqual((deleted.complete, deleted.dirty), (Deleted(end, LastRecord(0, 0)), False))
+        version = self.master.state.topics.data_version.numbers
+        self.assertEqual((deleted.complete, deleted.dirty), (Complete(end, LastRecord(0, 0), version), False))
 
     def test_deleted_and_made_again_before_the_slave_looked(self) -> None:
         """Regression F4: its old offsets go all the same."""
@@ -483,7 +485,7 @@ class JavaMasterTests(TablesCase):
 
         self.master.answer_with[ALL_TOPICS] = as_java
         self.slave.store.put("New", 0, self.slave.wall_ms() + 600_000)
-        self.slave.store.deleted_topics.topics_complete(0, LastRecord(0, 0))
+        self.slave.store.deleted_topics.topics_complete(0, LastRecord(0, 0), (0, 0, 0))
         self.world.run(12)
         self.assertEqual(self.slave.state.topics.table, self.master.state.topics.table)
         self.assertIsNone(self.slave.store.deleted_topics.complete)

@@ -204,7 +204,7 @@ class WitnessTests(WitnessCase):
         found = self.command("members")
         self.assertIn(f"w2-{self.at(self.witness)}  votes, keeps no messages", found)
         self.assertEqual(self.acknowledged(self.group, 100), 100)
-        self.command("remove", "w2")
+        self.command("remove", "w2", "--yes")
         other = self.witness_host("w5")
         peers = ";".join(f"{host.name}-{self.at(host)}" for host in (*self.brokers, other))
         other.settings = (  # type: ignore[attr-defined]

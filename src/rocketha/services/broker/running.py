@@ -113,6 +113,7 @@ class RunningBroker:
         self.plugins = PluginHost(enabled, core, self.dispatcher.request, self)
         self.accounts_log = self._make_accounts()
         parts.files.load()
+        self.store.deleted_topics.topics_read(self.state.topics.data_version.numbers)
         self.replication = mode.replication(self._replication_context(opened))
         self.metadata = MetadataSync(self._tables_context())
         self.forwarding = Forwarding(
@@ -133,7 +134,7 @@ class RunningBroker:
         self.features: tuple[BrokerFeature, ...] = (
             self.role_source,
             ReplicationStatus(self.replication, self.state, parts.waiting, platform.reactor, platform.wall),
-            SlowPuts(parts.waiting, core.flusher, self.replication, core.turns.turn, platform.reactor),
+            SlowPuts(parts.waiting, core.flusher, self.replication, core.turns.turn, platform),
             self.statistics,
             *self._exports(self.statistics),
             self._sessions,

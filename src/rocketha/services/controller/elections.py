@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 
 from rocketha.controller import audit, events
 from rocketha.controller.detector_effects import Elect
-from rocketha.controller.events import ElectMaster, Event, Evidence
+from rocketha.controller.events import CONTROLLER, ElectMaster, Event, Evidence
 from rocketha.controller.group import BrokerGroup, Did, GroupKey
 from rocketha.controller.liveness import ReplicaKey
 from rocketha.controller.notices import RoleChanged, brought_up_to_date, role_changed
@@ -40,7 +40,7 @@ TELL_MAX = 10
 """Of them in one tick, so that a large cluster does not stop its new leader."""
 
 _SAID = frozenset(
-    {Did.ELECTED, Did.TAKEN_BACK, Did.UNSEATED, Did.SET_CHANGED, Did.CLEANED, Did.FORGOTTEN, Did.RETURNED}
+    {Did.ELECTED, Did.TAKEN_BACK, Did.UNSEATED, Did.OUTDATED, Did.SET_CHANGED, Did.CLEANED, Did.FORGOTTEN, Did.RETURNED}
 )
 """What becomes an event; the rest is in the audit trail."""
 
@@ -50,7 +50,8 @@ class Elections:
 
     :param seconds: a clock for what is recent.
     :param wall: time of day, for the audit trail.
-    :param propose: the answer of an event, once it is decided.
+    :param decide: the answer of an event, once it is decided; no entry where it changes nothing, as one that is tried
+        again each second.
     :ivar watch: attached by the service before anything happens, as are ``notices`` and ``barrier``.
     :ivar count: elections applied here as they happened.
     :ivar elected: told of each.
@@ -67,13 +68,13 @@ class Elections:
         state: ControllerState,
         seconds: Callable[[], float],
         wall: Callable[[], float],
-        propose: Callable[[Event], defer.Deferred[Any]],
+        decide: Callable[[Event], defer.Deferred[Any]],
     ) -> None:
         self._config = config
         self._state = state
         self._seconds = seconds
         self._wall = wall
-        self._propose = propose
+        self._decide = decide
         self._log = make_logger()
         self._leading = False
         self._recent: deque[tuple[float, tuple[RoleChanged, ...]]] = deque(maxlen=RECENT_MAX)
@@ -105,7 +106,8 @@ class Elections:
             seen=effect.seen,
         )
         expected = (effect.dead_id or 0, effect.master_epoch)
-        event = ElectMaster(cluster, name, expected_master=expected[0], expected_epoch=expected[1], evidence=evidence)
+        newest = self.watch.newest_epoch(cluster, name)
+        event = ElectMaster(cluster, name, CONTROLLER, False, *expected, evidence, newest)
 
         def ended(result: Any) -> None:
             if isinstance(result, Failure) or result.code:
@@ -116,7 +118,7 @@ class Elections:
             if self._leading:
                 self.watch.election_ended(cluster, name)
 
-        self._propose(event).addBoth(ended)
+        self._decide(event).addBoth(ended)
 
     # -- what was decided -----------------------------------------------------------------------------------------
 

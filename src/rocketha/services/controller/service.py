@@ -231,11 +231,13 @@ class ControllerService(service.MultiService):
         config, reactor_ = self.config, self._reactor
         self.state = ControllerState()
         self._elections = Elections(
-            config, self.state, reactor_.seconds, self.platform.wall, lambda event: self._sequencer.propose(event)
+            config, self.state, reactor_.seconds, self.platform.wall, lambda event: self._sequencer.decide(event)
         )
         if self.exported is not None:
             self._elections.elected = self.exported.elected
-        self._watch = Watch(self.platform.dialer, config, self.state, self.other_voters, self._elections.elect)
+        self._watch = Watch(
+            self.platform.dialer, config, self.state, self.other_voters, self._elections.elect, self.platform.stalls
+        )
         self._notices = Notices(reactor_, self._watch.probes.connections, self._watch.probes.behind, self._elections)
         self._requests = Requests(self.state, self._watch, config)
         turn = Turn()

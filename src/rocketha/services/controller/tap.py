@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 
+import attrs
 from twisted.application import service
 from twisted.python import usage
 
@@ -15,7 +16,6 @@ from rocketha.errors import ConfigError
 from rocketha.observe import refusals
 from rocketha.observe.metrics import Registry
 from rocketha.protocols.endpoints import is_loopback
-from rocketha.protocols.network import Network
 from rocketha.services.config import loading
 from rocketha.services.config.tap_options import ListenOptions
 from rocketha.services.controller import metrics as controller_metrics
@@ -78,11 +78,11 @@ def check_controller(config: loading.ControllerConfig, network: TlsNetwork) -> N
 
 
 def make_controller(
-    loaded: loading.Loaded[loading.ControllerConfig], network: Network, listen: list[str]
+    loaded: loading.Loaded[loading.ControllerConfig], platform: Platform, listen: list[str]
 ) -> ControllerService:
-    """The controller of a configuration, on this machine's disk and clocks."""
-    platform = Platform(disk=PosixDisk(), network=network, chance=random.SystemRandom())
-    return ControllerService(loaded.config, platform, listen, loaded.warnings)
+    """The controller of a configuration, whose elections nobody can foretell."""
+    unforeseen = attrs.evolve(platform, chance=random.SystemRandom())
+    return ControllerService(loaded.config, unforeseen, listen, loaded.warnings)
 
 
 def tell(controller: ControllerService, metrics: Registry, network: TlsNetwork, parent: service.MultiService) -> None:
@@ -110,7 +110,7 @@ def makeService(options: Options) -> service.IService:
         raise usage.UsageError("the options were not parsed")
     whole = server_process(options)
     network.setServiceParent(whole)
-    controller = make_controller(options.loaded, network, options.listen)
+    controller = make_controller(options.loaded, Platform(disk=PosixDisk(), network=network), options.listen)
     metrics = Registry()
     controller_metrics.install(metrics, controller)
     refusals.install(metrics, controller.refusals)

@@ -25,9 +25,10 @@ from rocketha.controller.detector_effects import (
     Suspected,
     Verdict,
 )
+from rocketha.controller.elections import is_behind
 from rocketha.controller.events import Alive
 from rocketha.controller.failure_detector import FailureDetector
-from rocketha.controller.liveness import AttendedClock, Heartbeat, Liveness, ReplicaKey
+from rocketha.controller.liveness import Heartbeat, Liveness, ReplicaKey
 from rocketha.controller.state import ControllerState
 from rocketha.controller.watched import Times, address_of
 from rocketha.errors import RequestRefused
@@ -37,11 +38,12 @@ from rocketha.observe.logging import emit, make_logger
 from rocketha.protocols.endpoints import Dialer
 from rocketha.services.config.controller import ControllerConfig
 from rocketha.services.controller.probes import Probes
+from rocketha.services.process.stalls import Stalls
 from rocketha.wire.codes import ResponseCode
 
 TICK_S = 0.05
-GAP_MS = 250
-"""Longer between two readings of the clock, and this process stood still: brokers are not blamed for that time."""
+STALL_S = 0.2
+"""Later than this is a standstill of this process: brokers are not blamed for that time."""
 
 UPKEEP_S = 0.5
 PATIENCE_S = 2.0
@@ -53,6 +55,7 @@ class Watch:
 
     :param others: id to ``host:port`` of the other voting controllers, now.
     :param elect: carries out an election; :meth:`election_ended` must follow.
+    :param stalls: whether this process stood still.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Watch:
         state: ControllerState,
         others: Callable[[], Mapping[str, str]],
         elect: Callable[[Elect], None],
+        stalls: Stalls,
     ) -> None:
         self._reactor = dialer.reactor
         self._config = config
@@ -69,8 +73,8 @@ class Watch:
         self._others = others
         self._elect = elect
         self._log = make_logger()
-        self._clock = AttendedClock(int(TICK_S * 1000), GAP_MS)
-        self._stood_still_ms = 0
+        self._lookout = stalls.lookout(TICK_S, STALL_S)
+        self._stood_still_s = 0.0
         self._next_scan_ms = self._next_upkeep_ms = 0
         self._waiting: dict[ReplicaKey, list[defer.Deferred[None]]] = {}
         self.liveness = Liveness(config.broker_lease, held_ms=config.broker_silence)
@@ -79,11 +83,13 @@ class Watch:
         self.probes = Probes(dialer, self._link_tried)
         self._linked: dict[str, ReplicaKey] = {}  # where there is to be a link -> to whom
         self._ahead: dict[ReplicaKey, int] = {}  # members -> an epoch of theirs that the state does not have
+        self._ahead_said: dict[ReplicaKey, int] = {}
         self.heartbeats = self.suspected = self.deaths = 0
 
     def now_ms(self) -> int:
-        """Attended time."""
-        return self._clock.read(int(self._reactor.seconds() * 1000))
+        """Attended time: without the spells in which this process did not run, but for one tick of each."""
+        self._stood_still_s += self._lookout.look()
+        return int((self._reactor.seconds() - self._stood_still_s) * 1000)
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
@@ -108,13 +114,17 @@ class Watch:
         self._carry_out(self.detector.heard(key))
 
     def _look_behind(self, key: ReplicaKey, epoch: int) -> None:
-        """Say it, once, if a member knows of an election that the state does not."""
+        """Remember it, and say it once, if a member knows of an election that the state does not.
+
+        Not by ``liveness``: there an epoch only moves forward, and a broker that followed a master has cut its own.
+        """
         group = self._state.group(key.cluster, key.broker_name)
-        if group is None or epoch <= group.master_epoch or key.broker_id not in group.members:
+        if group is None or key.broker_id not in group.members or not is_behind(group, epoch):
+            self._ahead.pop(key, None)
             return
-        awaited = group.adopted and group.never_elected
-        if self.detector.leading and not awaited and self._ahead.get(key) != epoch:
-            self._ahead[key] = epoch
+        self._ahead[key] = epoch
+        if self.detector.leading and self._ahead_said.get(key) != epoch:
+            self._ahead_said[key] = epoch
             emit(self._log, events.ControllersBehind(str(key), epoch, group.master_epoch))
 
     def connection_lost(self, connection: int) -> None:
@@ -130,7 +140,7 @@ class Watch:
 
     def deposed(self) -> None:
         """It does not."""
-        self._ahead.clear()
+        self._ahead_said.clear()
         self.detector.deposed()
         self.probes.drop_links()
         self._release()
@@ -142,10 +152,6 @@ class Watch:
     def tick(self) -> None:
         """To be called every :data:`TICK_S`."""
         now_ms = self.now_ms()
-        if self._clock.stood_still_ms != self._stood_still_ms:
-            late_ms = self._clock.stood_still_ms - self._stood_still_ms
-            self._stood_still_ms = self._clock.stood_still_ms
-            emit(self._log, events.ReactorStalled(late_ms))
         detector = self.detector
         if not detector.leading:
             return
@@ -177,6 +183,12 @@ class Watch:
     def may_come(self, cluster: str, broker_name: str, broker_id: int) -> bool:
         """Whether a broker that was never heard may live (``requests.Hearing``)."""
         return self.detector.fresh.awaits(ReplicaKey(cluster, broker_name, broker_id), self.now_ms())
+
+    def newest_epoch(self, cluster: str, broker_name: str) -> int:
+        """The newest that a member named and that the state does not have, 0 if none did (``requests.Hearing``)."""
+        group = self._state.find(cluster, broker_name)
+        keys = [ReplicaKey(*group.key, each) for each in group.members] if group is not None else []
+        return max([self._ahead.get(key, 0) for key in keys], default=0)
 
     def evidence(self, key: ReplicaKey) -> Alive:
         """The last heartbeat of a broker, however old."""

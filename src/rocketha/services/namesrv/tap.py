@@ -97,7 +97,7 @@ def makeService(options: Options) -> service.IService:
         from rocketha.services.controller import metrics as controller_metrics
         from rocketha.services.controller import tap as controller_tap
 
-        controller = controller_tap.make_controller(options.controller, network, [])
+        controller = controller_tap.make_controller(options.controller, platform, [])
         controller_metrics.install(metrics, controller)
         controller_tap.tell(controller, metrics, network, whole)
         inner.append(controller)

@@ -18,6 +18,7 @@ from rocketha.protocols.endpoints import Dialer
 from rocketha.protocols.network import InTheClear, Network
 from rocketha.services.process.fatal import end_process
 from rocketha.services.process.physical_memory import physical_memory_bytes
+from rocketha.services.process.stalls import Stalls
 from rocketha.services.waiting.blocking import BlockingWork, Worker
 from rocketha.services.waiting.sync_thread import sync_work
 from rocketha.store.disk import Disk
@@ -51,6 +52,7 @@ class Platform:
     :ivar wall: the time of day, seconds since 1970: for what is written down.
     :ivar pid: this process's number.
     :ivar memory_bytes: how much there is for the page cache.
+    :ivar stalls: whether the process stood still.
     :ivar on_fatal: ends the process, given a reason; by default as :func:`end_process`.
     """
 
@@ -64,6 +66,7 @@ class Platform:
     wall: Callable[[], float] = time.time
     pid: Callable[[], int] = os.getpid
     memory_bytes: Callable[[], int] = physical_memory_bytes
+    stalls: Stalls = attrs.field(default=attrs.Factory(lambda self: Stalls(self.reactor), takes_self=True))
     on_fatal: Callable[[str], None] | None = None
 
     @property

@@ -113,7 +113,7 @@ class RaftService(service.Service):
         self._told: list[Callable[[Members], None]] = []
         self._scheduled = self._campaigning = cast(Any, None)
         self._ticker: Ticker | None = None
-        self._last_tick_s = 0.0
+        self._lookout = platform.stalls.lookout(self.options.tick_s, self.options.pause_s)
         self._dead = False
         self._leader_told, self._members_told = ("", 0), ""
         self._stopping: defer.Deferred[Any] | None = None
@@ -135,7 +135,7 @@ class RaftService(service.Service):
             self.log.warn("raft log: {note}", note=note)
         self._build()
         node = self.node
-        self._last_tick_s = self._reactor.seconds()
+        self._lookout.begin()
         self._ticker = Ticker(self._reactor, functools.partial(self.guarded, self._tick), self.options.tick_s)
         self._ticker.start()
         emit(
@@ -437,11 +437,8 @@ class RaftService(service.Service):
     # --- time
 
     def _tick(self) -> None:
-        driver, options = self._driver, self.options
-        now_s = self._reactor.seconds()
-        late_s, self._last_tick_s = now_s - self._last_tick_s - options.tick_s, now_s
-        if late_s > options.pause_s:
-            emit(self.log, events.ReactorStalled(int(late_s * 1000)))
+        driver = self._driver
+        if self._lookout.look():
             self.node.stood_still()
         driver.tick_passed()
         tick = driver.tick

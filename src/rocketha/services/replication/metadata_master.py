@@ -93,7 +93,8 @@ class MasterTables:
         watch = self._watch
         if not watch.leads:
             if self._epoch is not None:
-                self._store.topics_complete()  # a topic is in the table before it has a message
+                # A topic is in the table before it has a message.
+                self._store.topics_complete(self._state.topics.data_version.numbers)
                 self._end()
             return
         if self._epoch != watch.epoch:  # elected again, it keeps the answers that wait: its tables stay

@@ -361,7 +361,7 @@ class Following:
         if pages.deleted is None:  # a new master of Java's makes no topic again: its table may lack some
             store.deleted_topics.topics_unknown()
         elif changed or self._taken.topics != pages.version or store.deleted_topics.complete is None:
-            store.topics_complete(asked_end)
+            store.topics_complete(self._context.state.topics.data_version.numbers, asked_end)
         yield from self._save("deleted")
 
     def _none_made_again(self, removed: Iterable[str], asked_end: int) -> None:

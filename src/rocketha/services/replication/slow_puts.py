@@ -8,7 +8,6 @@ on for a second.  A look that comes late says how long nothing was done at all, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
@@ -18,6 +17,7 @@ from rocketha.observe.logging import emit, lasting, make_logger
 from rocketha.observe.metrics import Counter, Registry
 from rocketha.protocols.turn import Turn
 from rocketha.services.core.feature import BrokerFeature
+from rocketha.services.process.platform import Platform
 from rocketha.services.process.ticker import Ticker
 from rocketha.services.replication.service import Replication
 from rocketha.services.waiting.flusher import SLOW_SYNC_S, Flusher
@@ -43,7 +43,7 @@ class SlowPuts(BrokerFeature):
     """
 
     def __init__(
-        self, waiting: Acknowledgements, flusher: Flusher, replication: Replication, turn: Turn, reactor: Any
+        self, waiting: Acknowledgements, flusher: Flusher, replication: Replication, turn: Turn, platform: Platform
     ) -> None:
         self._told: dict[Lack, Counter] = {lack: Counter() for lack in Lack}
         self.stalls = 0
@@ -51,10 +51,10 @@ class SlowPuts(BrokerFeature):
         self._flusher = flusher
         self._replication = replication
         self._turn = turn
-        self._reactor = reactor
+        self._reactor = reactor = platform.reactor
         self._wait: _Wait | None = None
         self._last: tuple[float, _Wait] | None = None
-        self._looked_s = 0.0
+        self._lookout = platform.stalls.lookout(LOOK_S, SLOW_MS / 1000)
         self._ticker = Ticker(reactor, lasting(self._look, "the look for slow sends"), LOOK_S)
         self._log = make_logger()
 
@@ -68,7 +68,7 @@ class SlowPuts(BrokerFeature):
 
     def _turn_ended(self) -> None:
         if not self._ticker.running and len(self._waiting):
-            self._looked_s = self._reactor.seconds()
+            self._lookout.begin()
             self._ticker.start()
 
     def install(self, metrics: Registry) -> None:
@@ -102,11 +102,8 @@ class SlowPuts(BrokerFeature):
 
     def _look(self) -> None:
         now_s = self._reactor.seconds()
-        stalled_ms = int((now_s - self._looked_s - LOOK_S) * 1000)
-        self._looked_s = now_s
-        if stalled_ms > SLOW_MS:
+        if self._lookout.look():
             self.stalls += 1
-            emit(self._log, events.ReactorStalled(stalled_ms))
         oldest, now_ms = self._waiting.oldest, int(now_s * 1000)
         if oldest is None:
             self._ticker.stop()

@@ -62,7 +62,8 @@ def _entry_head() -> list[construct.Construct]:
         "broker_id" / Int64sb,  # whom it is about or who asks; -1 the controller
         "expected_master" / Int64sb,  # an election only if this is still the master; 0 whoever it is
         "master_epoch" / Int32sb,  # the asker's, or the one expected
-        "set_epoch" / Int32sb,  # the SyncStateSet's epoch that the asker knows
+        "set_epoch"
+        / Int32sb,  # the SyncStateSet's that the asker knows; of an election: the newest epoch that a member has
         "now_ms" / Int64sb,  # the leader's clock, for people
         "never_told" / Int64sb,  # index of the election whose winner was never told of it; 0 none
     ]
