@@ -31,7 +31,7 @@ RUN_FLAGS ?=
 .PHONY: help
 help:
 	@sed -n '1,3s/^# //p' Makefile
-	@echo 'Longer:     make soak | make attacks | make bench | make bench-raft | make interop-full | make mqadmin-table | make certificate | make fuzz | make fuzz-access | make simulate | make test-minimum | make test-pythons | make coverage'
+	@echo 'Longer:     make soak | make attacks | make bench | make bench-raft | make interop-full | make mqadmin-table | make certificate | make fuzz | make fuzz-access | make simulate | make test-minimum | make test-pythons | make test-sparks | make coverage'
 	@echo 'Smaller:    make lint | make types | make trial | make tests/interop/fetch_jars | make format | make clean'
 
 # ---- the virtual environment. One stamp for each set of packages; the second waits for the first, so -j is safe.
@@ -197,6 +197,12 @@ PYTHONS ?= $(wildcard $(foreach v,3.11 3.12 3.13 3.14,$(foreach d,$(subst :, ,$(
 .PHONY: test-pythons
 test-pythons: $(VENV)/.stamp-python
 	$(BIN)/python .ci/pythons build/pythons $(PYTHONS)
+
+# the data source, audits, figures and streams with each release of Spark
+SPARKS ?= 4.0 4.1 4.2 4.3
+.PHONY: test-sparks
+test-sparks: $(VENV)/.stamp-python
+	$(BIN)/python .ci/sparks build/sparks $(SPARKS)
 
 .PHONY: clean distclean
 clean:

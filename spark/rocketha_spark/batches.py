@@ -13,8 +13,8 @@ from rocketha.errors import CorruptStore
 from rocketha.export.manifest import DLEDGER
 from rocketha_spark.arrays import Chain, Columns, digests
 from rocketha_spark.bodies import Part, parts
+from rocketha_spark.bounds import EVERYTHING, HIGHEST, LOWEST, Bounds
 from rocketha_spark.exports import Export
-from rocketha_spark.filters import EVERYTHING, HIGHEST, LOWEST, Bounds
 from rocketha_spark.options import Options
 from rocketha_spark.plan import Piece
 from rocketha_spark.records import PADDING_BYTES, Flags, Records, found

@@ -10,8 +10,8 @@ import attrs
 
 from rocketha.export.manifest import Segment
 from rocketha_spark.batches import batches
+from rocketha_spark.bounds import EVERYTHING, HIGHEST, LOWEST, Bounds
 from rocketha_spark.exports import Export
-from rocketha_spark.filters import EVERYTHING, HIGHEST, LOWEST, Bounds
 from rocketha_spark.options import Options, parse
 from rocketha_spark.plan import bounds_of, chosen, limit, pieces
 

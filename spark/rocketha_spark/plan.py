@@ -15,8 +15,8 @@ import numpy as np
 from rocketha.errors import CorruptStore
 from rocketha.export.layouts import LAYOUTS
 from rocketha.export.manifest import BLOCK_BYTES, DLEDGER, Segment
+from rocketha_spark.bounds import EVERYTHING, Bounds
 from rocketha_spark.exports import Export, cuts_of, opened
-from rocketha_spark.filters import EVERYTHING, Bounds
 from rocketha_spark.options import Options
 
 

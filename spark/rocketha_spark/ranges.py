@@ -16,7 +16,7 @@ import attrs
 
 from rocketha.errors import ConfigError
 from rocketha.export.manifest import DLEDGER, Manifest
-from rocketha_spark.filters import HIGHEST, LOWEST, Bounds
+from rocketha_spark.bounds import HIGHEST, LOWEST, Bounds
 
 PHYS, QUEUE, LEDGER = KINDS = ("phys", "queue", "ledger")
 """Offsets in bytes of the log, in messages of a queue, in entries of DLedger."""

@@ -1,4 +1,8 @@
-"""``format("rocketha")``: what Spark calls to read exports."""
+"""``format("rocketha")``: what Spark calls to read exports.
+
+What only newer Sparks have is in modules of its own, which are imported where it is asked for: filters that are handed
+down (4.1) in :mod:`rocketha_spark.filters`, limits of micro-batches (4.2) in :mod:`rocketha_spark.limits`.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from rocketha.errors import ConfigError
 from rocketha_spark.batches import batches
+from rocketha_spark.bounds import EVERYTHING, LOWEST, Bounds
 from rocketha_spark.exports import Export
-from rocketha_spark.filters import EVERYTHING, LOWEST, Bounds, narrowed
 from rocketha_spark.options import Options, parse
 from rocketha_spark.plan import Piece, bounds_of, chosen, limit, packed, pieces
 from rocketha_spark.schema import ARROW_TYPES, ddl, wanted
@@ -105,12 +110,24 @@ class RockethaSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Of a batch query."""
         options = parse(self.options)
-        kind = FilteredReader if options.push_filters else Reader
-        return kind(options, wanted(schema))
+        if not options.push_filters:
+            return Reader(options, wanted(schema))
+        try:
+            from rocketha_spark.filters import FilteredReader
+        except ImportError:
+            raise ConfigError("pushFilters needs Spark 4.1: earlier ones hand no filters to the source") from None
+        return FilteredReader(options, wanted(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Of a streaming query."""
-        return StreamReader(parse(self.options), wanted(schema))
+        options = parse(self.options)
+        try:
+            from rocketha_spark.limits import LimitedStreamReader
+        except ImportError:
+            if options.max_bytes_per_trigger is not None:
+                raise ConfigError("maxBytesPerTrigger needs Spark 4.2: earlier ones limit no micro-batch") from None
+            return StreamReader(options, wanted(schema))
+        return LimitedStreamReader(options, wanted(schema))
 
 
 class Reader(DataSourceReader):
@@ -136,33 +153,44 @@ class Reader(DataSourceReader):
         return partition.rows(self._names, self._options) if isinstance(partition, Task) else iter(())
 
 
-class FilteredReader(Reader):
-    """With the option ``pushFilters``; Spark wants ``spark.sql.python.filterPushdown.enabled`` for it."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take note of them; Spark evaluates each of them all the same."""
-        self._bounds = narrowed(filters)
-        return filters
-
-
-class StreamReader(Positions, DataSourceStreamReader):
+class StreamReader(DataSourceStreamReader):
     """Records from where the last micro-batch ended."""
 
     def __init__(self, options: Options, names: tuple[str, ...]) -> None:
-        super().__init__(options, names)
+        self._positions = Positions(options, names)
+        self._options = options
         self._names = names
+        self._reached: dict[str, object] = {}
+
+    def initialOffset(self) -> dict[str, object]:
+        """Of a new query."""
+        return self._positions.first()
+
+    def latestOffset(self) -> dict[str, object]:  # type: ignore[override]  # as Spark has it up to 4.1
+        """Where the next micro-batch ends."""
+        return self._positions.latest(self._reached)
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
         """Some pieces of the log between two offsets each."""
         ranges = [
-            (export, low, high, attrs.evolve(bounds_of(export, self.options, strict=False), phys_low=LOWEST))
-            for export, low, high in self.ranges(start, end)
+            (export, low, high, attrs.evolve(bounds_of(export, self._options, strict=False), phys_low=LOWEST))
+            for export, low, high in self._positions.ranges(start, end)
         ]
-        return tasks(ranges, self.options)
+        self._reached = end
+        return tasks(ranges, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
-        return partition.rows(self._names, self.options) if isinstance(partition, Task) else iter(())
+        return partition.rows(self._names, self._options) if isinstance(partition, Task) else iter(())
+
+
+def register(spark: SparkSession) -> None:
+    """Make the source known, where Spark has not found it: what is found anywhere Spark 4.0 lets nobody register."""
+    try:
+        spark.dataSource.register(RockethaSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 def load(spark: SparkSession, path: str, columns: Sequence[str], options: Mapping[str, str]) -> DataFrame:
@@ -172,6 +200,6 @@ def load(spark: SparkSession, path: str, columns: Sequence[str], options: Mappin
     :param columns: those that are made; all without.
     :raises ConfigError: a column that is not there.
     """
-    spark.dataSource.register(RockethaSource)
+    register(spark)
     reader = spark.read.format("rocketha").options(**options)
     return (reader.schema(ddl(columns)) if columns else reader).load(path)

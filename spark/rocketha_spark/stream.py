@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
-
 from rocketha.errors import ConfigError
 from rocketha.export.layouts import LAYOUTS
 from rocketha_spark.exports import Export, opened
@@ -23,10 +21,10 @@ from rocketha_spark.plan import bounds_of, chosen, limit
 POSITION, CUTS = "position", "cuts"
 
 
-class Positions(SupportsTriggerAvailableNow):
+class Positions:
     """The offsets of a query.
 
-    :ivar options: of its table.
+    :param options: of its table.
     """
 
     def __init__(self, options: Options, names: tuple[str, ...]) -> None:
@@ -36,43 +34,40 @@ class Positions(SupportsTriggerAvailableNow):
             raise ConfigError("cuts are for batches: a stream ends where one takes back what it delivered")
         if options.span.ends:
             raise ConfigError("endingOffsets and endingTimestamp are for batches: a stream goes on")
-        self.options = options
+        self._options = options
         self._target: dict[str, int] | None = None
 
-    def initialOffset(self) -> dict[str, Any]:
+    def first(self) -> dict[str, Any]:
         """Of a new query."""
-        return {each.manifest.replica: _offset(self._first(each), each) for each in chosen(self.options)}
+        return {each.manifest.replica: _offset(self._first(each), each) for each in chosen(self._options)}
 
     def _opened(self) -> tuple[Export, ...]:
-        return opened(self.options.path, self.options.replica)
+        return opened(self._options.path, self._options.replica)
 
     def _first(self, export: Export) -> int:
         """Where a new query begins to read."""
-        bounds = bounds_of(export, self.options)
-        if self.options.span.latest:
-            return limit(export, self.options)
+        bounds = bounds_of(export, self._options)
+        if self._options.span.latest:
+            return limit(export, self._options)
         return max(export.manifest.begin, bounds.phys_low - LAYOUTS[export.manifest.layout].files.head_bytes)
 
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """As ``maxBytesPerTrigger`` says."""
-        size = self.options.max_bytes_per_trigger
-        return ReadAllAvailable() if size is None else ReadMaxBytes(size)
-
-    def prepareForTriggerAvailableNow(self) -> None:
+    def end_now(self) -> None:
         """What is there now is all that this query reads."""
-        self._target = {each.manifest.replica: limit(each, self.options) for each in self._opened()}
+        self._target = {each.manifest.replica: limit(each, self._options) for each in self._opened()}
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latest(self, start: Mapping[str, Any], max_bytes: int | None = None) -> dict[str, Any]:
         """Where the next micro-batch ends.
 
+        :param start: where it begins; what is not known of that is left to :meth:`ranges`.
+        :param max_bytes: of log that it has; None without limit.
         :raises ConfigError: what was delivered was cut, or a replica is gone, with ``failOnDataLoss``.
         """
         exports = self._opened()
         end = dict(start)
         missing = sorted(set(start) - {each.manifest.replica for each in exports})
-        if missing and self.options.fail_on_data_loss:
+        if missing and self._options.fail_on_data_loss:
             raise ConfigError(f"no export any more of replica {', '.join(missing)} (failOnDataLoss)")
-        left = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
+        left = max_bytes
         for behind, export in enumerate(exports):
             begin, last = self._begin(start, export), self._last(export)
             share = None if left is None else -(-left // (len(exports) - behind))
@@ -84,7 +79,7 @@ class Positions(SupportsTriggerAvailableNow):
         return end
 
     def _last(self, export: Export) -> int:
-        last = limit(export, self.options)
+        last = limit(export, self._options)
         if self._target is None:
             return last
         return min(last, self._target.get(export.manifest.replica, export.manifest.begin))
@@ -96,7 +91,7 @@ class Positions(SupportsTriggerAvailableNow):
             return manifest.begin
         position, cuts = _position(start, export), int(start[manifest.replica][CUTS])
         cut = min((each.begin for each in manifest.cuts[cuts:]), default=position)
-        if cut < position and self.options.fail_on_data_loss:
+        if cut < position and self._options.fail_on_data_loss:
             raise ConfigError(
                 f"{export.directory}: the log was cut at {cut}, but delivered up to {position} (failOnDataLoss)"
             )
@@ -108,6 +103,8 @@ class Positions(SupportsTriggerAvailableNow):
         :raises ConfigError: it is not there any more.
         """
         exports = {each.manifest.replica: each for each in self._opened()}
+        for replica in sorted(set(start) - set(end)):  # not where latest knew the start
+            raise ConfigError(f"no export any more of replica {replica}")
         for replica in end:
             export = exports.get(replica)
             if export is None:
@@ -116,10 +113,10 @@ class Positions(SupportsTriggerAvailableNow):
                 continue
             begin, last = self._begin(start, export), _position(end, export)
             cuts = export.manifest.cuts[int(end[replica][CUTS]) :]
-            if self.options.fail_on_data_loss and any(each.begin < last for each in cuts):
+            if self._options.fail_on_data_loss and any(each.begin < last for each in cuts):
                 raise ConfigError(f"{export.directory}: messages before {last} were cut before they were delivered")
             if begin < last:
-                if last > export.manifest.end and self.options.fail_on_data_loss:
+                if last > export.manifest.end and self._options.fail_on_data_loss:
                     raise ConfigError(f"{export.directory} ends at {export.manifest.end}, not {last}")
                 yield export, begin, last
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 def session() -> SparkSession:
     """It, started when it is first asked for."""
     from rocketha_spark.__main__ import SETTINGS
-    from rocketha_spark.source import RockethaSource
+    from rocketha_spark.source import register
 
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -36,5 +36,5 @@ def session() -> SparkSession:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     atexit.register(spark.stop)
-    spark.dataSource.register(RockethaSource)
+    register(spark)
     return spark

@@ -20,9 +20,9 @@ from rocketha_spark import batches as batching
 from rocketha_spark import bodies
 from rocketha_spark.batches import batches
 from rocketha_spark.bodies import unpacked
+from rocketha_spark.bounds import EVERYTHING, Bounds
 from rocketha_spark.counts import count, queues
 from rocketha_spark.exports import opened
-from rocketha_spark.filters import EVERYTHING, Bounds
 from rocketha_spark.options import parse
 from rocketha_spark.plan import bounds_of, chosen, limit, pieces
 from rocketha_spark.schema import ARROW_TYPES

@@ -18,9 +18,9 @@ from rocketha.errors import ConfigError, CorruptStore
 from rocketha.export.manifest import NAME
 from rocketha_spark import batches as making
 from rocketha_spark import projection
+from rocketha_spark.bounds import EVERYTHING
 from rocketha_spark.exports import opened, read_within
 from rocketha_spark.figures import consumer_offsets
-from rocketha_spark.filters import EVERYTHING
 from rocketha_spark.options import parse
 from rocketha_spark.parquet import to_parquet
 from rocketha_spark.plan import pieces
