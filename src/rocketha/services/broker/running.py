@@ -112,8 +112,7 @@ class RunningBroker:
         self.reading = Reading(core, (pulls, queries), self.delayed.delivery, self.dispatcher)
         self.plugins = PluginHost(enabled, core, self.dispatcher.request, self)
         self.accounts_log = self._make_accounts()
-        parts.files.load()
-        self.store.deleted_topics.topics_read(self.state.topics.data_version.numbers)
+        self._load_tables()
         self.replication = mode.replication(self._replication_context(opened))
         self.metadata = MetadataSync(self._tables_context())
         self.forwarding = Forwarding(
@@ -160,6 +159,10 @@ class RunningBroker:
         if self._users is not None:
             self.replication.role_changed.append(self._users.role_changed)  # before anything is served in a new role
         self.replication.role_changed.append(self._role_changed)
+
+    def _load_tables(self) -> None:
+        self.core.parts.files.load()
+        self.store.deleted_topics.topics_read(self.state.topics.data_version.numbers)
 
     def _make_accounts(self) -> AccountsLog | None:
         """Where users log in."""
