@@ -19,6 +19,7 @@ from pyspark.sql import functions as sql
 from rocketha.errors import ConfigError
 from rocketha_spark.read import read
 from rocketha_spark.schema import ARROW_TYPES, ddl
+from rocketha_spark.source import HANDS_FILTERS
 
 HOUR = ("replica", "dt", "hour")
 """How the files are partitioned."""
@@ -91,7 +92,8 @@ def _since(
 ) -> DataFrame:
     """The table, without the files that end before the first of those hours where Spark lets a source know."""
     hours = [(row[1], row[2]) for row in stale]
-    if spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") != "true" or (None, None) in hours:
+    pushes = HANDS_FILTERS and spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") == "true"
+    if not pushes or (None, None) in hours:
         return read(spark, path, names, **options)
     day, hour = min(hours)
     first = datetime.combine(day, time(hour), UTC)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, datasource
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -26,6 +26,8 @@ from rocketha_spark.plan import Piece, bounds_of, chosen, limit, packed, pieces
 from rocketha_spark.schema import ARROW_TYPES, ddl, wanted
 from rocketha_spark.stream import Positions
 
+HANDS_FILTERS = hasattr(datasource, "Filter")
+"""Whether this Spark does."""
 LARGE_BYTES = 16 << 20
 """A batch of so many is not held beside another."""
 
@@ -112,10 +114,10 @@ class RockethaSource(DataSource):
         options = parse(self.options)
         if not options.push_filters:
             return Reader(options, wanted(schema))
-        try:
-            from rocketha_spark.filters import FilteredReader
-        except ImportError:
-            raise ConfigError("pushFilters needs Spark 4.1: earlier ones hand no filters to the source") from None
+        if not HANDS_FILTERS:
+            raise ConfigError("pushFilters needs Spark 4.1: earlier ones hand no filters to the source")
+        from rocketha_spark.filters import FilteredReader
+
         return FilteredReader(options, wanted(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
