@@ -36,7 +36,7 @@ class ClusterInfoTests(unittest.TestCase):
         """Ids and addresses that are none, tables that are none."""
         for bad in (b"", b"[]", b'{"brokerAddrTable":[]}', b'{"brokerAddrTable":{"b":7}}'):
             self.assertRaises(RemoteProtocolError, cluster_info, bad)
-        for bad in (b"{0:7}", b'{"x":"h:1"}', b'{"-1":"h:1"}', b"[1]", b'{0:["h:1"]}'):
+        for bad in (b"{0:7}", b'{"x":"h:1"}', b'{"-1":"h:1"}', b"[1]", b'{0:["h:1"]}', b'{"%s":"h:1"}' % (b"9" * 5000)):
             self.assertRaises(RemoteProtocolError, cluster_info, b'{"brokerAddrTable":{"b":{"brokerAddrs":%s}}}' % bad)
 
     def test_one_reader(self) -> None:

@@ -14,6 +14,8 @@ from rocketha.wire import json_members
 
 MASTER_ID = 0
 CLUSTERS_MAX, SETS_MAX, BROKERS_MAX = 1000, 20_000, 4096
+ID_DIGITS_MAX = 19
+"""Of a Java ``long``."""
 BYTES_MAX = 16 << 20
 
 
@@ -64,8 +66,9 @@ def cluster_info(body: bytes) -> ClusterInfo:
 
 def _set(name: str, row: Mapping[str, object]) -> BrokerSet:
     addresses = {}
-    for number, address in json_members.table(row, "brokerAddrs", BROKERS_MAX).items():
-        if not (isinstance(address, str) and str(number).isdecimal()):
-            raise RemoteProtocolError(f"broker {str(number)[:80]!r} of {name[:80]} is at {str(address)[:80]!r}")
+    for key, address in json_members.table(row, "brokerAddrs", BROKERS_MAX).items():
+        number = str(key)
+        if not (isinstance(address, str) and number.isdecimal() and len(number) <= ID_DIGITS_MAX):
+            raise RemoteProtocolError(f"broker {number[:80]!r} of {name[:80]} is at {str(address)[:80]!r}")
         addresses[int(number)] = address
     return BrokerSet(json_members.text(row, "cluster", ""), name, dict(sorted(addresses.items())))
