@@ -307,8 +307,8 @@ def _finding(kind: str, subject: str, cause: str, *evidence: str, **words: str) 
 
 
 def _named(broker: Broker) -> dict[str, str]:
-    """Words for what to do; id 0, which nameservers have of a master, is none of the controllers'."""
-    found = {"BROKER_NAME": broker.name, "ID": str(broker.id or "")}
+    """Words for what to do; the controllers' ids begin at 1, nameservers have a master as 0."""
+    found = {"BROKER_NAME": broker.name, "ID": str(broker.id) if (broker.id or 0) > 0 else ""}
     return {name: value for name, value in found.items() if value}
 
 
