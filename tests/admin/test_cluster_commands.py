@@ -386,6 +386,8 @@ class SeveralTests(Asking):
                     self.await_(defer.Deferred.fromCoroutine(action(self.asked, given)), 60)
                 told = json.loads(out.getvalue())
                 self.assertEqual((told["brokers"], list(told["refused"]), list(told["unknown"])), (["a"], ["b"], ["c"]))
+                with self.failing(code), self.assertRaisesRegex(RockethaError, "made at a, c; not at b "):
+                    self.act(self.asked, command, *words)
                 with mock.patch.object(Cluster, "ask", autospec=True, side_effect=Cluster.ask) as asks:
                     self.assertEqual(self.act(self.asked, command, *words), (0, f"{words[1]} is at a, b, c\n"))
                 written = [call.args[1] for call in asks.call_args_list if call.args[2] == code]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pathlib
 import re
+import shlex
 import unittest
 from typing import Any
 
@@ -293,6 +294,16 @@ class JudgeTests(unittest.TestCase):
         ):
             with self.subTest(kind):
                 self.assertIn(command, self.one(kind).to_do)
+
+    def test_names_that_peers_chose(self) -> None:
+        """A shell takes each for one word; and the id of a registered master is not taken for the controllers'."""
+        name = "g; rm -rf ~ 'x"
+        (found,) = (each for each in judge(with_set(name=name, master=None)) if each.kind.name == "set.no_master")
+        command = next(each for each in found.to_do if "why" in each)
+        self.assertEqual(shlex.split(command), ["rocketha", "controller", "why", name])
+        gone = broker(3, id=0, process=down("broker", BROKERS[3]))
+        (found,) = judge(Picture(at_ms=0, brokers=(gone,)))
+        self.assertIn("rocketha controller clean g ID, if controllers know it and it is gone for good", found.to_do)
 
     def test_a_set_of_java_controllers(self) -> None:
         """They do not tell its cluster."""

@@ -109,7 +109,7 @@ COMMANDS = (
     Command("skipAccumulatedMessage", "-g {consumers} -t {topic}", "a consumer that runs"),
     # brokers
     Command("clusterList", "", "a nameserver", waits=True),
-    Command("brokerStatus", "-b {master}", BROKER, differs="rocketha measures no latencies of puts"),
+    Command("brokerStatus", "-b {master}", BROKER, differs="the number of the version is rocketha's alone"),
     Command(
         "getBrokerConfig", "-b {master}", BROKER, differs="the keys of each (`Configuration <configuration.rst>`_)"
     ),

@@ -32,11 +32,16 @@ class ClusterInfoTests(unittest.TestCase):
         for body in (b"{}", b'{"brokerAddrTable":{},"clusterAddrTable":null}'):
             self.assertEqual(cluster_info(body), ClusterInfo((), {}))
 
+    def test_no_role_yet(self) -> None:
+        """Java's broker in DLedger mode registers itself as -1 until it has one; the others are told all the same."""
+        body = b'{"brokerAddrTable":{"b":{"brokerAddrs":{-1:"h:3",1:"h:1"}},"a":{"brokerAddrs":{0:"h:2"}}}}'
+        self.assertEqual([each.addresses for each in cluster_info(body).sets], [{0: "h:2"}, {-1: "h:3", 1: "h:1"}])
+
     def test_what_cannot_be(self) -> None:
         """Ids and addresses that are none, tables that are none."""
         for bad in (b"", b"[]", b'{"brokerAddrTable":[]}', b'{"brokerAddrTable":{"b":7}}'):
             self.assertRaises(RemoteProtocolError, cluster_info, bad)
-        for bad in (b"{0:7}", b'{"x":"h:1"}', b'{"-1":"h:1"}', b"[1]", b'{0:["h:1"]}'):
+        for bad in (b"{0:7}", b'{"x":"h:1"}', b"[1]", b'{0:["h:1"]}', b'{"%s":"h:1"}' % (b"9" * 5000)):
             self.assertRaises(RemoteProtocolError, cluster_info, b'{"brokerAddrTable":{"b":{"brokerAddrs":%s}}}' % bad)
 
     def test_one_reader(self) -> None:

@@ -16,15 +16,21 @@ from rocketha.wire.cluster_info import BrokerSet
 
 
 async def at_each(
-    args: Given, at: Sequence[BrokerSet], change: Callable[[BrokerSet], Awaitable[None]], what: str, word: str
+    args: Given,
+    at: Sequence[BrokerSet],
+    change: Callable[[BrokerSet], Awaitable[None]],
+    what: str,
+    word: str,
+    before: Sequence[BrokerSet] = (),
 ) -> None:
     """Make a change that may be made twice.
 
     :param what: is changed: ``topic orders``.
     :param word: for what was done to it: ``made``.
+    :param before: where it was made before.
     :raises RockethaError: it is not everywhere; with ``--json`` standard output has where it is and where it is not.
     """
-    done: list[str] = []
+    done = [each.name for each in before]
     refused: dict[str, str] = {}
     unknown: dict[str, str] = {}
     for each in at:

@@ -8,6 +8,7 @@ is not also reported as lagging.  ``docs/troubleshooting.rst`` has a section for
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -88,8 +89,8 @@ class Finding:
 
     @property
     def to_do(self) -> tuple[str, ...]:
-        """The kind's, with the names of this one."""
-        words = dict(self.words)
+        """The kind's, with the names of this one: as a shell takes them, for peers choose names."""
+        words = {place: shlex.quote(value) for place, value in self.words}
         return tuple(_PLACE.sub(lambda found: words.get(found[0], found[0]), text) for text in self.kind.to_do)
 
 
@@ -306,8 +307,8 @@ def _finding(kind: str, subject: str, cause: str, *evidence: str, **words: str) 
 
 
 def _named(broker: Broker) -> dict[str, str]:
-    """Words for what to do."""
-    found = {"BROKER_NAME": broker.name, "ID": "" if broker.id is None else str(broker.id)}
+    """Words for what to do; the controllers' ids begin at 1, nameservers have a master as 0."""
+    found = {"BROKER_NAME": broker.name, "ID": str(broker.id) if (broker.id or 0) > 0 else ""}
     return {name: value for name, value in found.items() if value}
 
 
@@ -406,7 +407,7 @@ def _ledgers(picture: Picture, limits: Limits) -> Iterator[Finding]:
     for each in picture.ledgers:
         groups.setdefault(each.group, []).append(each)
     for group, members in sorted(groups.items()):
-        words = {"GROUP": group, "PEERS": f"'{';'.join(f'{each.id}-{each.address}' for each in members)}'"}
+        words = {"GROUP": group, "PEERS": ";".join(f"{each.id}-{each.address}" for each in members)}
         named = [each.leader for each in members if not each.problem]
         agreed = max((named.count(name) for name in named if name), default=0)
         if agreed <= len(members) // 2:

@@ -163,19 +163,20 @@ async def create(cluster: Cluster, args: Given) -> int:
         consume_message_orderly=args.orderly,
         retry_max_times=args.retries,
     ).as_json()
-    at, lacking = cluster.masters(sets), []
+    at = cluster.masters(sets)
+    having: list[BrokerSet] = []
+    lacking: list[BrokerSet] = []
     for each in at:
         found = (await groups_at(cluster, each.master)).get(args.group)
-        if found is None:
-            lacking.append(each)
-        elif any(found.get(key) != wanted[key] for key in CHOSEN):
+        if found is not None and any(found.get(key) != wanted[key] for key in CHOSEN):
             raise RockethaError(f"{args.group} is at {each.name} already, and is not what is wanted: see group show")
+        (lacking if found is None else having).append(each)
 
     async def change(each: BrokerSet) -> None:
         body = json_dialect.dumps(wanted)
         await cluster.ask(each.master, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
 
-    await at_each(args, lacking, change, f"group {args.group}", "made")
+    await at_each(args, lacking, change, f"group {args.group}", "made", having)
     brokers = [each.name for each in at]
     output.say(args, f"{args.group} is at {', '.join(brokers)}", brokers=brokers)
     return DONE

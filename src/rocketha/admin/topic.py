@@ -139,17 +139,19 @@ async def create(cluster: Cluster, args: Given) -> int:
     }
     kind = args.kind.upper() if args.kind else ""
     at = await _at(cluster, args)
-    lacking = []
+    having: list[BrokerSet] = []
+    lacking: list[BrokerSet] = []
     for each in at:
         found = await config_at(cluster, each.master, args.topic)
-        if found is None:
-            lacking.append(each)
-        elif not _is(found, wanted, kind):
+        if found is not None and not _is(found, wanted, kind):
             raise RockethaError(f"{args.topic} is at {each.name} already, and is not what is wanted: see topic show")
+        (lacking if found is None else having).append(each)
     changes = f"+{TYPE}={kind}" if kind else ""
-    await at_each(
-        args, lacking, lambda each: _write(cluster, each, args.topic, wanted, changes), f"topic {args.topic}", "made"
-    )
+
+    async def change(each: BrokerSet) -> None:
+        await _write(cluster, each, args.topic, wanted, changes)
+
+    await at_each(args, lacking, change, f"topic {args.topic}", "made", having)
     output.say(args, f"{args.topic} is at {', '.join(each.name for each in at)}", brokers=[each.name for each in at])
     return DONE
 

@@ -5,6 +5,7 @@ Pure.  Java: ``ClusterInfo``, ``BrokerData``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import attrs
@@ -15,13 +16,14 @@ from rocketha.wire import json_members
 MASTER_ID = 0
 CLUSTERS_MAX, SETS_MAX, BROKERS_MAX = 1000, 20_000, 4096
 BYTES_MAX = 16 << 20
+_ID = re.compile("-?[0-9]{1,19}")
 
 
 @attrs.frozen(order=True)
 class BrokerSet:
     """Brokers of one name: a master, which has id 0, and its slaves.
 
-    :ivar addresses: id to ``host:port``, ascending.
+    :ivar addresses: id to ``host:port``, ascending; -1 is a broker of Java's in DLedger mode that has no role yet.
     """
 
     cluster: str
@@ -64,8 +66,9 @@ def cluster_info(body: bytes) -> ClusterInfo:
 
 def _set(name: str, row: Mapping[str, object]) -> BrokerSet:
     addresses = {}
-    for number, address in json_members.table(row, "brokerAddrs", BROKERS_MAX).items():
-        if not (isinstance(address, str) and str(number).isdecimal()):
-            raise RemoteProtocolError(f"broker {str(number)[:80]!r} of {name[:80]} is at {str(address)[:80]!r}")
+    for key, address in json_members.table(row, "brokerAddrs", BROKERS_MAX).items():
+        number = str(key)
+        if not (isinstance(address, str) and _ID.fullmatch(number)):
+            raise RemoteProtocolError(f"broker {number[:80]!r} of {name[:80]} is at {str(address)[:80]!r}")
         addresses[int(number)] = address
     return BrokerSet(json_members.text(row, "cluster", ""), name, dict(sorted(addresses.items())))
