@@ -180,13 +180,17 @@ class ElectionTests(SynchronousTestCase):
     def test_an_epoch_that_only_the_dead_have_is_not_given_again(self) -> None:
         """However far it is above those of who lives, and whoever leads the controllers by then."""
         self.controller.apply(ElectMaster(CLUSTER, NAME, evidence=knows(2, 3), newest_epoch=1000))
-        restored = ControllerState()
-        restored.restore(self.controller.state.snapshot())
-        evidence = Evidence(alive=alive(3, epoch=1), operator=True)
-        self.assertEqual(restored.apply(ElectMaster(CLUSTER, NAME, 3, True, evidence=evidence), 10**6).did, Did.ELECTED)
-        group = restored.group(CLUSTER, NAME)
-        assert group is not None
-        self.assertEqual((group.master, group.master_epoch), (3, 1101))
+        those = alive(3, epoch=1)
+        for event in (
+            ElectMaster(CLUSTER, NAME, 3, True, evidence=Evidence(alive=those, operator=True)),
+            gone(Evidence(alive=those, unclean=True)),
+        ):
+            restored = ControllerState()
+            restored.restore(self.controller.state.snapshot())
+            self.assertEqual(restored.apply(event, 10**6).did, Did.ELECTED)
+            group = restored.group(CLUSTER, NAME)
+            assert group is not None
+            self.assertEqual((group.master, group.master_epoch), (3, 1101))
 
     def test_more_elections_than_can_be_lost(self) -> None:
         """A member that claims them stops no election, and no epoch begins above its."""
