@@ -215,7 +215,7 @@ MUTANTS = [
     Mutant(
         "elects from a set that is too old",
         "controller/elections.py",
-        "return newest_epoch > group.master_epoch and",
+        "return 0 < lost <= LOST_MAX and",
         "return False and",
     ),
     Mutant(

@@ -22,7 +22,7 @@ from rocketha.controller.events import (
     RegisterBroker,
     Why,
 )
-from rocketha.controller.group import BrokerGroup, Did, GroupKey, Member, Unconfirmed
+from rocketha.controller.group import EPOCH_MAX, LOST_MAX, BrokerGroup, Did, GroupKey, Member, Unconfirmed
 from rocketha.controller.notices import RoleChanged, brought_up_to_date
 from rocketha.controller.state import ControllerState, Outcome
 from rocketha.wire.codes import ResponseCode as Code
@@ -176,6 +176,35 @@ class ElectionTests(SynchronousTestCase):
         newest_log = ElectMaster(CLUSTER, NAME, 3, True, evidence=Evidence(alive=alive(3, epoch=7), operator=True))
         self.assertEqual(self.controller.apply(newest_log).did, Did.ELECTED)
         self.assertEqual((self.group().master, self.group().master_epoch), (3, 108))
+
+    def test_an_epoch_that_only_the_dead_have_is_not_given_again(self) -> None:
+        """However far it is above those of who lives, and whoever leads the controllers by then."""
+        self.controller.apply(ElectMaster(CLUSTER, NAME, evidence=knows(2, 3), newest_epoch=1000))
+        those = alive(3, epoch=1)
+        for event in (
+            ElectMaster(CLUSTER, NAME, 3, True, evidence=Evidence(alive=those, operator=True)),
+            gone(Evidence(alive=those, unclean=True)),
+        ):
+            restored = ControllerState()
+            restored.restore(self.controller.state.snapshot())
+            self.assertEqual(restored.apply(event, 10**6).did, Did.ELECTED)
+            group = restored.group(CLUSTER, NAME)
+            assert group is not None
+            self.assertEqual((group.master, group.master_epoch), (3, 1101))
+
+    def test_more_elections_than_can_be_lost(self) -> None:
+        """A member that claims them stops no election, and no epoch begins above its."""
+        for newest in (2 + LOST_MAX, EPOCH_MAX):
+            for operator in (False, True):
+                controller = Controller()
+                make_group(controller)
+                asker = 2 if operator else CONTROLLER
+                evidence = knows(2, 3, operator=operator)
+                event = ElectMaster(CLUSTER, NAME, asker, operator, evidence=evidence, newest_epoch=newest)
+                self.assertEqual(controller.apply(event).did, Did.ELECTED)
+                group = controller.state.group(CLUSTER, NAME)
+                assert group is not None
+                self.assertEqual((group.master, group.master_epoch), (2, 2))
 
     def test_unknown_group(self) -> None:
         answer = self.controller.apply(ElectMaster(CLUSTER, "x", 1)).answer

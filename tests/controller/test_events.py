@@ -110,14 +110,22 @@ class EventTests(SynchronousTestCase):
     def test_unknown_flags(self) -> None:
         """Whoever ignored a bit of a newer program would decide otherwise than that one: each is refused."""
         alive = controller_log.Alive(2, 3, 100, 0, True)
-        data = controller_log.encode_entry(controller_log.EntryRow(3, flags=31, alive=(alive,)))
-        self.assertEqual(controller_log.decode_entry(data).flags, 31)
+        data = controller_log.encode_entry(controller_log.EntryRow(3, flags=63, alive=(alive,)))
+        self.assertEqual(controller_log.decode_entry(data).flags, 63)
         for at, known in ((3, spec.ENTRY_FLAGS), (len(data) - 3, spec.ALIVE_FLAGS)):
             self.assertEqual(data[at], known)
             for bit in range(known.bit_length(), 8):
                 broken = data[:at] + bytes([known | 1 << bit]) + data[at + 1 :]
                 with self.assertRaisesRegex(RemoteProtocolError, f"unknown flags {1 << bit:#x}; a newer program"):
                     events.decode(broken)
+
+    def test_a_newest_epoch_is_a_flag_too(self) -> None:
+        """A controller that knows nothing of it would elect where the others do not: it refuses the entry."""
+        plain = events.ElectMaster("c", "b", -1)
+        for newest, flags in ((0, 0), (7, 32)):
+            data = events.encode(attrs.evolve(plain, newest_epoch=newest))
+            self.assertEqual(data[3], flags)
+            self.assertEqual(events.decode(data), attrs.evolve(plain, newest_epoch=newest))
 
     def test_unknown_flags_of_a_snapshot(self) -> None:
         """Likewise."""

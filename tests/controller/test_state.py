@@ -435,6 +435,9 @@ class WhyTests(SynchronousTestCase):
         self.assertEqual(moved["request"], {"kind": "RegisterBroker", "brokerId": 2, "brokerAddress": "10.9.9.9:1"})
         wanted = {"kind": "CleanBrokerData", "brokerIds": [2], "isCleanLivingBroker": False}
         self.assertEqual((cleaned["request"], cleaned["why"], cleaned["seen"][0]["saw"]), (wanted, "200", "201"))
+        newer = controller_log.decode_decision(group.decisions[-1])._replace(did=202)
+        group.decisions.append(controller_log.encode_decision(newer))  # of a snapshot
+        self.assertEqual(audit.trail(group)[-1]["did"], "202")
 
     def test_forgotten_group(self) -> None:
         """Its trail says who forgot it; a group nobody ever knew has none."""

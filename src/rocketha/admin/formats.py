@@ -243,9 +243,11 @@ def comments_of(spec: Any) -> dict[str, str]:
         for variable, value in vars(module).items():
             if value is spec:
                 source = inspect.getsource(module)
-                made = "\n".join(_lines(source, node) for node in ast.parse(source).body if _is_function(node))
-                found = dict(_FIELD_COMMENT.findall(made))
-                found.update(_FIELD_COMMENT.findall(_assignment(source, variable)))
+                own = _assignment(source, variable)
+                functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+                functions.sort(key=lambda node: f"{node.name}(" in own)  # what it calls itself comes last, and counts
+                made = "\n".join(_lines(source, node) for node in functions)
+                found = dict(_FIELD_COMMENT.findall(f"{made}\n{own}"))
                 return {name: _sentence(text) for name, text in found.items()}
     return {}
 
@@ -253,10 +255,6 @@ def comments_of(spec: Any) -> dict[str, str]:
 def _sentence(text: str) -> str:
     """Capitalised, unless it begins with a name."""
     return text[0].upper() + text[1:] if re.match(r"[a-z]+([ ,;]|$)", text) else text
-
-
-def _is_function(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef)
 
 
 def _lines(source: str, node: ast.stmt) -> str:

@@ -66,7 +66,7 @@ def _decision(data: bytes) -> dict[str, Any]:
     evidence = event.evidence
     return {
         "index": row.log_index,
-        "did": Did(row.did).name,
+        "did": named(Did, row.did),
         "why": named(Why, evidence.why),
         "reason": evidence.reason,
         "asker": evidence.asker,
@@ -112,7 +112,7 @@ def _request(event: Event) -> dict[str, Any]:
     return found
 
 
-def named(kinds: type[Why] | type[Saw], value: int) -> str:
+def named(kinds: type[Did] | type[Why] | type[Saw], value: int) -> str:
     """The name of a value; the number where a newer controller wrote it."""
     try:
         return kinds(value).name

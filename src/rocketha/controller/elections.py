@@ -28,6 +28,7 @@ from rocketha.controller.events import CONTROLLER, Alive, ElectMaster
 from rocketha.controller.group import (
     ADOPTED_EPOCH_MARGIN,
     EPOCH_MAX,
+    LOST_MAX,
     BrokerGroup,
     Confirmed,
     Did,
@@ -93,7 +94,7 @@ def elect(group: BrokerGroup | None, event: ElectMaster) -> Verdict:
         knows = group.unconfirmed is not None and asker == group.master
         return Verdict(answers.master_still_exists(group), Confirmed() if knows else None)
     if behind and not (gives_up and winner != NOBODY):
-        return Verdict(_refused_as_old(group, event), Outdated() if asker == CONTROLLER else None)
+        return Verdict(_refused_as_old(group, event), Outdated(event.newest_epoch) if asker == CONTROLLER else None)
     if winner != NOBODY:
         return _elected(group, event, alive, winner, Did.ELECTED)
     winner = _taken_back(group, event, alive, preferred)
@@ -112,7 +113,8 @@ def is_behind(group: BrokerGroup, newest_epoch: int) -> bool:
 
     Not of one that never had a master: of an adopted one it is known, and it elects nobody by itself.
     """
-    return newest_epoch > group.master_epoch and not group.never_elected
+    lost = newest_epoch - group.master_epoch
+    return 0 < lost <= LOST_MAX and not group.never_elected
 
 
 def _those(alive: Mapping[int, Alive], broker_ids: Iterable[int]) -> list[Alive]:
@@ -145,7 +147,7 @@ def _taken_back(group: BrokerGroup, event: ElectMaster, alive: Mapping[int, Aliv
 def _elected(group: BrokerGroup, event: ElectMaster, alive: Mapping[int, Alive], winner: int, did: Did) -> Verdict:
     base = 0
     if group.adopted and group.never_elected:
-        base = max([replica.epoch for replica in alive.values()], default=0) + ADOPTED_EPOCH_MARGIN
+        base = max([group.master_epoch, *(replica.epoch for replica in alive.values())]) + ADOPTED_EPOCH_MARGIN
     elif is_behind(group, event.newest_epoch):
         base = event.newest_epoch + ADOPTED_EPOCH_MARGIN
     if max(group.master_epoch, base) >= EPOCH_MAX:

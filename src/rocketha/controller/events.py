@@ -207,6 +207,7 @@ ALL_EVENTS: tuple[type, ...] = (
 )
 
 _DESIGNATE, _LIVING, _UNCLEAN, _ADOPT, _OPERATOR = 1, 2, 4, 8, 16
+_NEWEST = 32  # only so that a program which knows nothing of newest epochs refuses the entry: it would elect
 
 
 def encode(event: Event) -> bytes:
@@ -230,7 +231,7 @@ def encode(event: Event) -> bytes:
     elif type(event) is ElectMaster:
         kind, broker_id, expected = EventKind.ELECT_MASTER, event.broker_id, event.expected_master
         master_epoch, set_epoch = event.expected_epoch, event.newest_epoch
-        flags |= _DESIGNATE if event.designate else 0
+        flags |= (_DESIGNATE if event.designate else 0) | (_NEWEST if event.newest_epoch else 0)
     elif type(event) is CleanBrokerData:
         kind, ids = EventKind.CLEAN_BROKER_DATA, event.broker_ids
         flags |= _LIVING if event.living else 0

@@ -31,6 +31,10 @@ EPOCH_MAX = 2**31 - 2**16
 CLEANED_MAX = 256
 """Cleaned members that a group remembers: as many as it may have members."""
 
+LOST_MAX = 1 << 20
+"""Elections that controllers may have lost.  A member that is further ahead is wrong or lies: to go on above it would
+use up the epochs."""
+
 ADOPTED_EPOCH_MARGIN = 100
 """How far above the newest epoch in the logs of an adopted group's brokers its first master's epoch lies."""
 
@@ -127,6 +131,7 @@ class Unseated(NamedTuple):
 class Outdated(NamedTuple):
     """The master is gone, and a member knows of an election that the group does not."""
 
+    newest_epoch: int  # of that election: it may be that only the dead have it, and it is given to nobody again
     did: Did = Did.OUTDATED
 
 
@@ -291,7 +296,7 @@ class BrokerGroup:
 
     def _outdate(self, change: Outdated, index: int) -> None:
         self.forget_roles()
-        self.master_epoch += 1
+        self.master_epoch = max(self.master_epoch + 1, change.newest_epoch)
         self.set_epoch += 1
 
     def _change_set(self, change: SetChanged, index: int) -> None:

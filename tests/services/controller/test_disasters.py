@@ -92,6 +92,12 @@ class DisasterCase(ControlledCase):
         assert process is not None
         return len(process.service._watch.liveness)
 
+    def counted(self, name: str) -> int:
+        """One of the numbers for metrics of the controller that leads."""
+        process = self.leads().process
+        assert process is not None
+        return int(getattr(process.service.counts(), name))
+
     def elect(self, number: int) -> None:
         """``rocketha controller elect``, until it is taken up and all are in sync."""
         self.command(controller_state.elect(self.known(), CLUSTER, NAME, number, 0))
@@ -338,6 +344,7 @@ class SavedTests(DisasterCase):
         said = events_of(self)
         self.restore(saved, exact=True)
         self.until("they are behind", lambda: any(each["event"] == "controllers.behind" for each in said))
+        self.assertEqual(self.counted("behind"), 1)
         second.kill()
         first.start()
         self.until("it is said", lambda: any(each["event"] == "group.not_elected" for each in said))
@@ -354,6 +361,7 @@ class SavedTests(DisasterCase):
         self.assertEqual(chosen, self.number(second))
         self.elect(chosen)
         self.assertGreater(self.group().master_epoch, 100)
+        self.assertEqual(self.counted("behind"), 0)
         self.assertEqual(self.acknowledged(self.master(), 20), 20)
         self.until("all have all", lambda: self.level(*self.brokers))
         self.same_logs(*self.brokers)

@@ -7,7 +7,8 @@ from typing import Any
 from twisted.internet.testing import MemoryReactorClock
 from twisted.trial.unittest import SynchronousTestCase
 
-from rocketha.controller.events import ApplyBrokerId, ElectMaster, RegisterBroker
+from rocketha.controller.events import Alive, ApplyBrokerId, ElectMaster, Evidence, RegisterBroker
+from rocketha.controller.group import LOST_MAX
 from rocketha.controller.liveness import Heartbeat, ReplicaKey
 from rocketha.controller.state import ControllerState
 from rocketha.protocols.endpoints import Dialer
@@ -23,7 +24,7 @@ class WatchTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         config = load_controller(b"controllerDLegerPeers=n0-127.0.0.1:9878\n", "test.conf", {}, {"HOME": "/"}).config
-        state = ControllerState()
+        self.state = state = ControllerState()
         for index, event in enumerate(
             (
                 ApplyBrokerId("C", "broker-a", 1, "10.0.0.1:10911;1"),
@@ -48,6 +49,18 @@ class WatchTests(SynchronousTestCase):
         self.assertEqual(
             (self.watch.liveness.alive(MASTER, now_ms), self.watch.liveness.silent(1200, now_ms)), (True, [])
         )
+
+    def test_the_newest_epoch_that_the_state_does_not_have(self) -> None:
+        """Named by a member, until an election is above it, or too far above to be true; else 0: an entry that has one
+        is refused by older controllers."""
+        for named, newest in ((1, 0), (2, 2), (1 + LOST_MAX, 1 + LOST_MAX), (2 + LOST_MAX, 0), (5, 5)):
+            self.watch.heard(MASTER, Heartbeat("10.0.0.1:10911", named, 0), 7, "10.0.0.1")
+            self.assertEqual(self.watch.newest_epoch("C", "broker-a"), newest)
+            self.assertEqual(self.watch.sets_behind(), int(newest > 0))
+        operator = Evidence(alive=(Alive(1, 5),), operator=True)
+        self.state.apply(ElectMaster("C", "broker-a", -1, newest_epoch=5), 4)
+        self.state.apply(ElectMaster("C", "broker-a", 1, True, evidence=operator), 5)
+        self.assertEqual((self.watch.newest_epoch("C", "broker-a"), self.watch.sets_behind()), (0, 0))
 
     def test_acts_before_it_speaks(self) -> None:
         """A line of log may take as long as the probe's way: that is on its way already."""

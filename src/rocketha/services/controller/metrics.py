@@ -40,6 +40,7 @@ def install(metrics: Registry, controller: ControllerService) -> None:
         ("controllers_heard", "Other controllers connected here.", of_raft(lambda view: len(view.hears)), "gauge"),
         ("broker_sets", "Broker sets.", counted(lambda each: each.sets), "gauge"),
         ("broker_sets_without_master", "Broker sets without a master.", counted(lambda each: each.headless), "gauge"),
+        ("broker_sets_behind", "Broker sets with lost elections.", counted(lambda each: each.behind), "gauge"),
         ("brokers_heard", "Brokers heard lately.", counted(lambda each: each.heard), "gauge"),
         ("heartbeats_total", "Heartbeats.", counted(lambda each: each.heartbeats), "counter"),
         ("suspicions", "Brokers suspected to be dead, or dead.", counted(lambda each: each.open), "gauge"),

@@ -80,6 +80,7 @@ class Counts(NamedTuple):
 
     sets: int
     headless: int
+    behind: int
     heard: int
     heartbeats: int
     open: int
@@ -179,6 +180,7 @@ class ControllerService(service.MultiService):
         return Counts(
             len(groups),
             sum(group.master_id is None for group in groups),
+            watch.sets_behind(),
             len(watch.liveness),
             watch.heartbeats,
             len(watch.detector.states()),

@@ -187,8 +187,14 @@ class Watch:
     def newest_epoch(self, cluster: str, broker_name: str) -> int:
         """The newest that a member named and that the state does not have, 0 if none did (``requests.Hearing``)."""
         group = self._state.find(cluster, broker_name)
-        keys = [ReplicaKey(*group.key, each) for each in group.members] if group is not None else []
-        return max([self._ahead.get(key, 0) for key in keys], default=0)
+        if group is None:
+            return 0
+        epochs = [self._ahead.get(ReplicaKey(*group.key, each), 0) for each in group.members]
+        return max([each for each in epochs if is_behind(group, each)], default=0)
+
+    def sets_behind(self) -> int:
+        """Sets in which nobody is elected by itself, since a member names an epoch that the state does not have."""
+        return sum(self.newest_epoch(*each) > 0 for each in {(key.cluster, key.broker_name) for key in self._ahead})
 
     def evidence(self, key: ReplicaKey) -> Alive:
         """The last heartbeat of a broker, however old."""

@@ -31,7 +31,7 @@ VERSION = 1
 SNAPSHOT_VERSION = 2
 """A reader takes version 1 too, whose members have no flags, and whose groups no cleaned members."""
 
-ENTRY_FLAGS, ALIVE_FLAGS, GROUP_FLAGS, ELECTED_FLAGS, MEMBER_FLAGS = 31, 1, 7, 1, 1
+ENTRY_FLAGS, ALIVE_FLAGS, GROUP_FLAGS, ELECTED_FLAGS, MEMBER_FLAGS = 63, 1, 7, 1, 1
 """The bits that have a meaning.  A reader refuses any other: who ignored one would decide otherwise than the rest."""
 
 SNAPSHOT_MAGIC = b"RHCS"
@@ -58,12 +58,11 @@ def _entry_head() -> list[construct.Construct]:
         "version" / Int8ub,  # 1
         "kind" / Int8ub,  # EventKind
         "why" / Int8ub,  # Why
-        "flags" / Int8ub,  # bit 0 designated, 1 living brokers too, 2 unclean, 3 adoption allowed, 4 an operator
+        "flags" / Int8ub,  # bit 0 designated, 1 the living too, 2 unclean, 3 may adopt, 4 an operator, 5 a newest epoch
         "broker_id" / Int64sb,  # whom it is about or who asks; -1 the controller
         "expected_master" / Int64sb,  # an election only if this is still the master; 0 whoever it is
         "master_epoch" / Int32sb,  # the asker's, or the one expected
-        "set_epoch"
-        / Int32sb,  # the SyncStateSet's that the asker knows; of an election: the newest epoch that a member has
+        "set_epoch" / Int32sb,  # the SyncStateSet's that the asker knows; of an election, the newest that a member has
         "now_ms" / Int64sb,  # the leader's clock, for people
         "never_told" / Int64sb,  # index of the election whose winner was never told of it; 0 none
     ]
@@ -88,7 +87,7 @@ ENTRY = "controller-log-entry" / Struct(
 )
 
 MEMBER = "member" / Struct(
-    "broker_id" / Int64sb,
+    "broker_id" / Int64sb,  # 1 or more
     "address" / TEXT,  # host:port
     "check_code" / TEXT,  # what it applied with; empty for an adopted one
     "flags" / Int8ub,  # bit 0: it registered from another host than the one that its address names
@@ -110,8 +109,8 @@ def _group_head() -> list[construct.Construct]:
     return [
         "next_id" / Int64sb,  # given to the next newcomer
         "master" / Int64sb,  # 0 none
-        "master_epoch" / Int32sb,
-        "set_epoch" / Int32sb,
+        "master_epoch" / Int32sb,  # it never falls
+        "set_epoch" / Int32sb,  # of the SyncStateSet; it never falls
         "flags" / Int8ub,  # bit 0 never had a master, 1 adopted, 2 forgotten
         "elected_id" / Int64sb,  # of the election that is not confirmed; 0 none
         "elected_index" / Int64sb,  # its log entry
