@@ -7,13 +7,15 @@ What only repeats the log is made of it again.  So a repair may end anywhere, an
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import attrs
 
 from rocketha.export import log_bytes
+from rocketha.export.blocks import spans
 from rocketha.export.manifest import Block, Cut, Manifest, SmallFile
 from rocketha.export.source import Source
 from rocketha.export.target import LOCK
@@ -32,8 +34,8 @@ class Origin(Protocol):
     def log(self, wanted: Manifest, begin: int, end: int) -> bytes:
         """Bytes of the log, as the export that ``wanted`` is of holds them."""
 
-    def cut(self, wanted: Manifest, cut: Cut) -> bytes:
-        """What was taken back."""
+    def cut(self, wanted: Manifest, cut: Cut) -> Iterator[bytes]:
+        """What was taken back, in pieces: it may be most of a log."""
 
     def small_file(self, path: str) -> bytes:
         """A whole file, by its path in an export; nothing where it is not there."""
@@ -48,8 +50,8 @@ class StoreOrigin:
     def log(self, wanted: Manifest, begin: int, end: int) -> bytes:
         return log_bytes.of_store(self.source.disk, self.source.segments(), wanted, begin, end)
 
-    def cut(self, wanted: Manifest, cut: Cut) -> bytes:
-        return self.log(attrs.evolve(wanted, segments=cut.segments), cut.begin, cut.end)
+    def cut(self, wanted: Manifest, cut: Cut) -> Iterator[bytes]:
+        return _pieces(self.log, attrs.evolve(wanted, segments=cut.segments), cut)
 
     def small_file(self, path: str) -> bytes:
         return dict(self.source.small_files()).get(path, b"")
@@ -69,19 +71,33 @@ class ExportOrigin:
     def log(self, wanted: Manifest, begin: int, end: int) -> bytes:
         return log_bytes.of_export(self._disk, self._directory, self._manifest, begin, end)
 
-    def cut(self, wanted: Manifest, cut: Cut) -> bytes:
+    def cut(self, wanted: Manifest, cut: Cut) -> Iterator[bytes]:
         for each in self._manifest.cuts:
-            if each.sha256 == cut.sha256:
-                return self._whole(each.path, each.end - each.begin)
-        return self.log(wanted, cut.begin, cut.end)
+            path = f"{self._directory}/{each.path}"
+            if each.sha256 == cut.sha256 and self._has(path):
+                return self._read(path, each.end - each.begin)
+        return _pieces(self.log, wanted, cut)
+
+    def _read(self, path: str, size: int) -> Iterator[bytes]:
+        with contextlib.closing(self._disk.open(path)) as file:
+            for begin, end in spans(0, size):
+                yield file.read(begin, end - begin)
 
     def small_file(self, path: str) -> bytes:
-        return self._whole(path, TABLE_FILE_BYTES_MAX)
+        name = f"{self._directory}/{path}"
+        there = self._has(name) and self._disk.size(name) <= TABLE_FILE_BYTES_MAX
+        return self._disk.read_all(name, TABLE_FILE_BYTES_MAX) if there else b""
 
-    def _whole(self, name: str, size_max: int) -> bytes:
-        path = f"{self._directory}/{name}"
-        there = self._disk.exists(path) and not self._disk.is_link(path) and self._disk.size(path) <= size_max
-        return self._disk.read_all(path, size_max) if there else b""
+    def _has(self, path: str) -> bool:
+        return self._disk.exists(path) and not self._disk.is_link(path)
+
+
+def _pieces(log: Callable[[Manifest, int, int], bytes], wanted: Manifest, cut: Cut) -> Iterator[bytes]:
+    """Ends where a piece is not all there."""
+    for begin, end in spans(cut.begin, cut.end):
+        yield (data := log(wanted, begin, end))
+        if len(data) < end - begin:
+            return
 
 
 class Repairer:
@@ -130,8 +146,7 @@ class Repairer:
             files = (each.small_file(lost.path) for each in self._origins)
             return self._save(fault.path, _proven(files, lost.sha256))
         if isinstance(lost, Cut):
-            cuts = (each.cut(manifest, lost) for each in self._origins)
-            return self._save(fault.path, _proven(cuts, lost.sha256))
+            return any(self._save_cut(manifest, lost, each) for each in self._origins)
         mended = [self._mend_block(manifest, each) for each in lost]
         return any(mended)
 
@@ -155,6 +170,29 @@ class Repairer:
             self._disk.sync_dir(path.rpartition("/")[0])
         return True
 
+    def _save_cut(self, manifest: Manifest, cut: Cut, origin: Origin) -> bool:
+        """Only what matches the digest gets the name; it is read first, so that nothing else is written in vain."""
+        if _digest(origin.cut(manifest, cut)) != cut.sha256:
+            return False
+        path = f"{self._directory}/{cut.path}"
+        atomic_file.make_dirs(self._disk, path.rpartition("/")[0])
+        temporary = f"{path}.tmp"
+        if self._disk.is_link(temporary) or self._disk.exists(temporary):
+            self._disk.remove(temporary)
+        digest, at = hashlib.sha256(), 0
+        with contextlib.closing(self._disk.create(temporary, 0)) as file:
+            for piece in origin.cut(manifest, cut):
+                file.write(at, [piece])
+                digest.update(piece)
+                at += len(piece)
+            file.sync()
+        if digest.hexdigest() != cut.sha256:  # the origin is being written
+            self._disk.remove(temporary)
+            return False
+        self._disk.rename(temporary, path)
+        self._disk.sync_dir(path.rpartition("/")[0])
+        return True
+
     def _save(self, name: str, data: bytes | None) -> bool:
         if data is None:
             return False
@@ -162,6 +200,13 @@ class Repairer:
         atomic_file.make_dirs(self._disk, path.rpartition("/")[0])
         atomic_file.replace(self._disk, path, data)
         return True
+
+
+def _digest(pieces: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for each in pieces:
+        digest.update(each)
+    return digest.hexdigest()
 
 
 def _proven(offers: Iterable[bytes], sha256: str) -> bytes | None:
