@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import random
@@ -16,7 +17,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from rocketha.errors import ConfigError, CorruptStore
+from rocketha.errors import ConfigError, CorruptStore, DiskFailure
 from rocketha.export.manifest import COPY, NAME, Cut, Manifest, SmallFile, encode
 from rocketha.export.repairing import ExportOrigin, Origin, Repairer, StoreOrigin
 from rocketha.export.source import found
@@ -131,6 +132,20 @@ class Pieces:
 
     def small_file(self, path: str) -> bytes:
         return b""
+
+
+class Unreadable:
+    """Somebody whose disk is dying."""
+
+    def log(self, wanted: Manifest, begin: int, end: int) -> bytes:
+        raise DiskFailure("disk", "read", errno.EIO, "a bad sector")
+
+    def cut(self, wanted: Manifest, cut: Cut) -> Iterator[bytes]:
+        yield b"some"
+        self.log(wanted, cut.begin, cut.end)
+
+    def small_file(self, path: str) -> bytes:
+        raise DiskFailure("disk", "read", errno.EIO, "a bad sector")
 
 
 class SoundTests(Case):
@@ -288,6 +303,18 @@ class LostTests(Case):
         self.without(NAME)
         self.assertEqual(self.repaired(self.from_export), [])
         self.assertEqual((self.out / NAME).read_bytes(), data)
+
+    def test_an_origin_that_cannot_be_read(self) -> None:
+        """The next one is asked, and the rest is mended."""
+        (cut,) = self.manifest.cuts
+        self.without(self.manifest.log_name(0), cut.path, "config/topics.json")
+        repairer = Repairer(PosixDisk(), str(self.out), [Unreadable(), self.from_export])
+        for _ in repairer.run():
+            pass
+        self.assertEqual(repairer.left, [])
+        self.assertEqual(len(repairer.unreadable), 1)
+        self.assertIn("a bad sector", repairer.unreadable[0])
+        self.assertMended()
 
     def test_of_several(self) -> None:
         """Each block from whoever has it right: one lacks the begin, the other the end."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import attrs
 
+from rocketha.errors import CorruptStore, DiskFailure
 from rocketha.export import log_bytes
 from rocketha.export.blocks import spans
 from rocketha.export.manifest import Block, Cut, Manifest, SmallFile
@@ -26,6 +27,8 @@ from rocketha.wire.limits import TABLE_FILE_BYTES_MAX
 
 ROUNDS_MAX = 3
 """The log, what repeats it, and a look at both."""
+
+T = TypeVar("T")
 
 
 class Origin(Protocol):
@@ -106,19 +109,21 @@ class Repairer:
     :ivar manifest: None before the run, and where there is none to believe.
     :ivar found: what was wrong.
     :ivar left: what still is.
+    :ivar unreadable: what of origins could not be read; another one was asked.
     """
 
     def __init__(self, disk: Disk, directory: str, origins: Sequence[Origin]) -> None:
         self.manifest: Manifest | None = None
         self.found: list[Fault] = []
         self.left: list[Fault] = []
+        self.unreadable: list[str] = []
         self._disk, self._directory, self._origins = disk, directory, origins
 
     def run(self) -> Iterator[int]:
         """Mend what can be; yields how many bytes of the log were looked at in this round.
 
         :raises ConfigError: there is no export.
-        :raises DiskFailure: of any side; the same can be done again.
+        :raises DiskFailure: of the export, or of an origin that could be read just before; the same can be done again.
         """
         verifier = Verifier(self._disk, self._directory)
         verifier.refuse_others()
@@ -143,16 +148,15 @@ class Repairer:
         if isinstance(lost, bytes):
             return self._save(fault.path, lost)
         if isinstance(lost, SmallFile):
-            files = (each.small_file(lost.path) for each in self._origins)
-            return self._save(fault.path, _proven(files, lost.sha256))
+            path, sha256 = lost.path, lost.sha256
+            return self._save(fault.path, self._proven(lambda origin: origin.small_file(path), sha256))
         if isinstance(lost, Cut):
-            return any(self._save_cut(manifest, lost, each) for each in self._origins)
+            return self._save_cut(manifest, lost)
         mended = [self._mend_block(manifest, each) for each in lost]
         return any(mended)
 
     def _mend_block(self, manifest: Manifest, block: Block) -> bool:
-        blocks = (each.log(manifest, block.begin, block.end) for each in self._origins)
-        data = _proven(blocks, block.sha256)
+        data = self._proven(lambda origin: origin.log(manifest, block.begin, block.end), block.sha256)
         if data is None:
             return False
         for base, begin, end in log_bytes.in_files(block.begin, block.end, manifest.file_size):
@@ -170,9 +174,26 @@ class Repairer:
             self._disk.sync_dir(path.rpartition("/")[0])
         return True
 
-    def _save_cut(self, manifest: Manifest, cut: Cut, origin: Origin) -> bool:
+    def _offers(self, ask: Callable[[Origin], T]) -> Iterator[tuple[Origin, T]]:
+        """What each says; one that has a bad sector does not keep the others from being asked."""
+        for origin in self._origins:
+            try:
+                offer = ask(origin)
+            except (DiskFailure, CorruptStore) as failure:
+                if str(failure) not in self.unreadable:
+                    self.unreadable.append(str(failure))
+            else:
+                yield origin, offer
+
+    def _proven(self, ask: Callable[[Origin], bytes], sha256: str) -> bytes | None:
+        """The first that matches the digest."""
+        return next((data for _, data in self._offers(ask) if hashlib.sha256(data).hexdigest() == sha256), None)
+
+    def _save_cut(self, manifest: Manifest, cut: Cut) -> bool:
         """Only what matches the digest gets the name; it is read first, so that nothing else is written in vain."""
-        if _digest(origin.cut(manifest, cut)) != cut.sha256:
+        offers = self._offers(lambda origin: _digest(origin.cut(manifest, cut)))
+        origin = next((each for each, sha256 in offers if sha256 == cut.sha256), None)
+        if origin is None:
             return False
         path = f"{self._directory}/{cut.path}"
         atomic_file.make_dirs(self._disk, path.rpartition("/")[0])
@@ -207,8 +228,3 @@ def _digest(pieces: Iterable[bytes]) -> str:
     for each in pieces:
         digest.update(each)
     return digest.hexdigest()
-
-
-def _proven(offers: Iterable[bytes], sha256: str) -> bytes | None:
-    """The first that matches the digest."""
-    return next((each for each in offers if hashlib.sha256(each).hexdigest() == sha256), None)
