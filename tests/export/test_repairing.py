@@ -11,16 +11,17 @@ import os
 import random
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import attrs
 import pytest
 
 from rocketha.errors import ConfigError, CorruptStore, DiskFailure
+from rocketha.export.exporter import Exporter
 from rocketha.export.manifest import COPY, NAME, Cut, Manifest, SmallFile, encode
 from rocketha.export.repairing import ExportOrigin, Origin, Repairer, StoreOrigin
-from rocketha.export.source import found
+from rocketha.export.source import Identity, found
 from rocketha.export.verifying import Fault, Verifier
 from rocketha.store.posix_disk import PosixDisk, ReadingDisk
 from tests.export.stores import AdoptedStore, LedgerStore, Store, made
@@ -63,6 +64,10 @@ class Case(SeededCase):
         """The manifest says something else."""
         for name in (NAME, COPY):
             (self.out / name).write_bytes(encode(attrs.evolve(self.manifest, **members)))
+
+    def without(self, *names: str) -> None:
+        for name in names:
+            (self.out / name).unlink()
 
     def verified(self) -> list[Fault]:
         verifier = Verifier(ReadingDisk(), str(self.out))
@@ -134,6 +139,20 @@ class Pieces:
         return b""
 
 
+class Looking(PosixDisk):
+    """Somebody looks at an export each time that its manifest or the copy is there anew."""
+
+    def __init__(self, out: Path, verified: Callable[[], list[Fault]]) -> None:
+        self.out, self.verified = str(out), verified
+        self.looks, self.faults = 0, list[Fault]()
+
+    def rename(self, old: str, new: str) -> None:
+        super().rename(old, new)
+        if new in (f"{self.out}/{NAME}", f"{self.out}/{COPY}"):
+            self.looks += 1
+            self.faults += self.verified()
+
+
 class Unreadable:
     """Somebody whose disk is dying."""
 
@@ -174,6 +193,18 @@ class SoundTests(Case):
             ):
                 with self.assertRaisesRegex(ConfigError, "no export"):
                     list(run.run())
+
+    def test_while_the_first_manifest_is_saved(self) -> None:
+        """A run may end there: what was not made yet is not missed."""
+        self.out = self.folder / "another"
+        looking = Looking(self.out, lambda: self.verified() if (self.out / NAME).exists() else [])
+        exporter = Exporter(found(ReadingDisk(), str(self.store.root)), looking, str(self.out), lambda: 0)
+        for _ in exporter.run(Identity("c", "b", 1)):
+            pass
+        self.assertGreater(looking.looks, 4)
+        self.assertEqual(looking.faults, [])
+        self.without(COPY)
+        self.assertEqual([each.path for each in self.verified()], [COPY])
 
     def test_a_lock_that_is_a_link(self) -> None:
         """It would be made, or written to, wherever that leads."""
@@ -250,10 +281,6 @@ class AdoptedFaultTests(FaultTests):
 
 class LostTests(Case):
     """More than one thing is gone, or nobody has it."""
-
-    def without(self, *names: str) -> None:
-        for name in names:
-            (self.out / name).unlink()
 
     def test_everything_but_a_manifest(self) -> None:
         """The directories, too."""
