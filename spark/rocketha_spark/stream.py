@@ -36,10 +36,12 @@ class Positions:
             raise ConfigError("endingOffsets and endingTimestamp are for batches: a stream goes on")
         self._options = options
         self._target: dict[str, int] | None = None
+        self._new: dict[str, Any] | None = None
 
     def first(self) -> dict[str, Any]:
         """Of a new query."""
-        return {each.manifest.replica: _offset(self._first(each), each) for each in chosen(self._options)}
+        self._new = {each.manifest.replica: _offset(self._first(each), each) for each in chosen(self._options)}
+        return self._new
 
     def _opened(self) -> tuple[Export, ...]:
         return opened(self._options.path, self._options.replica)
@@ -112,6 +114,11 @@ class Positions:
                     raise ConfigError(f"no export any more of replica {replica}")
                 continue
             begin, last = self._begin(start, export), _position(end, export)
+            if last < begin and start != self._new:  # the same; what is between would be read again
+                raise ConfigError(
+                    f"{export.directory} has {last} to read up to, and {begin} was reached: it, or onlyConfirmed, is"
+                    " not what it was for this query; begin another one, with a new checkpoint"
+                )
             cuts = export.manifest.cuts[int(end[replica][CUTS]) :]
             if self._options.fail_on_data_loss and any(each.begin < last for each in cuts):
                 raise ConfigError(f"{export.directory}: messages before {last} were cut before they were delivered")

@@ -5,18 +5,23 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 import random
 import shutil
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 
-from rocketha.errors import ConfigError, CorruptStore
-from rocketha.export.manifest import COPY, NAME
+from rocketha.errors import ConfigError, CorruptStore, DiskFailure
+from rocketha.export.exporter import Exporter
+from rocketha.export.manifest import COPY, NAME, Cut, Manifest, SmallFile, encode
 from rocketha.export.repairing import ExportOrigin, Origin, Repairer, StoreOrigin
-from rocketha.export.source import found
+from rocketha.export.source import Identity, found
 from rocketha.export.verifying import Fault, Verifier
 from rocketha.store.posix_disk import PosixDisk, ReadingDisk
 from tests.export.stores import AdoptedStore, LedgerStore, Store, made
@@ -54,6 +59,15 @@ class Case(SeededCase):
 
     def send(self, count: int) -> None:
         self.store.append([made(self.chance) for _ in range(count)])
+
+    def rewritten(self, **members: object) -> None:
+        """The manifest says something else."""
+        for name in (NAME, COPY):
+            (self.out / name).write_bytes(encode(attrs.evolve(self.manifest, **members)))
+
+    def without(self, *names: str) -> None:
+        for name in names:
+            (self.out / name).unlink()
 
     def verified(self) -> list[Fault]:
         verifier = Verifier(ReadingDisk(), str(self.out))
@@ -106,6 +120,53 @@ class Case(SeededCase):
             self.assertLessEqual(fault.offset, at)
 
 
+class Pieces:
+    """Somebody who has nothing but a cut, and something behind it."""
+
+    def __init__(self, data: bytes, more: bytes) -> None:
+        self.data, self.more, self.asked = data, more, 0
+
+    def log(self, wanted: Manifest, begin: int, end: int) -> bytes:
+        return b""
+
+    def cut(self, wanted: Manifest, cut: Cut) -> Iterator[bytes]:
+        self.asked += 1
+        for at in range(0, len(self.data), 100):
+            yield self.data[at : at + 100]
+        yield self.more
+
+    def small_file(self, path: str) -> bytes:
+        return b""
+
+
+class Looking(PosixDisk):
+    """Somebody looks at an export each time that its manifest or the copy is there anew."""
+
+    def __init__(self, out: Path, verified: Callable[[], list[Fault]]) -> None:
+        self.out, self.verified = str(out), verified
+        self.looks, self.faults = 0, list[Fault]()
+
+    def rename(self, old: str, new: str) -> None:
+        super().rename(old, new)
+        if new in (f"{self.out}/{NAME}", f"{self.out}/{COPY}"):
+            self.looks += 1
+            self.faults += self.verified()
+
+
+class Unreadable:
+    """Somebody whose disk is dying."""
+
+    def log(self, wanted: Manifest, begin: int, end: int) -> bytes:
+        raise DiskFailure("disk", "read", errno.EIO, "a bad sector")
+
+    def cut(self, wanted: Manifest, cut: Cut) -> Iterator[bytes]:
+        yield b"some"
+        self.log(wanted, cut.begin, cut.end)
+
+    def small_file(self, path: str) -> bytes:
+        raise DiskFailure("disk", "read", errno.EIO, "a bad sector")
+
+
 class SoundTests(Case):
     """Nothing is wrong."""
 
@@ -132,6 +193,38 @@ class SoundTests(Case):
             ):
                 with self.assertRaisesRegex(ConfigError, "no export"):
                     list(run.run())
+
+    def test_while_the_first_manifest_is_saved(self) -> None:
+        """A run may end there: what was not made yet is not missed."""
+        self.out = self.folder / "another"
+        looking = Looking(self.out, lambda: self.verified() if (self.out / NAME).exists() else [])
+        exporter = Exporter(found(ReadingDisk(), str(self.store.root)), looking, str(self.out), lambda: 0)
+        for _ in exporter.run(Identity("c", "b", 1)):
+            pass
+        self.assertGreater(looking.looks, 4)
+        self.assertEqual(looking.faults, [])
+        self.without(COPY)
+        self.assertEqual([each.path for each in self.verified()], [COPY])
+
+    def test_a_lock_that_is_a_link(self) -> None:
+        """It would be made, or written to, wherever that leads."""
+        (self.out / "lock").unlink()
+        (self.out / "lock").symlink_to(self.folder / "elsewhere")
+        with self.assertRaisesRegex(ConfigError, "lock is a symbolic link"):
+            list(Repairer(PosixDisk(), str(self.out), [self.from_export]).run())
+        self.assertFalse((self.folder / "elsewhere").exists())
+
+    def test_a_link_that_a_manifest_leads_to(self) -> None:
+        """No small file is written through it."""
+        (self.folder / "elsewhere").mkdir()
+        (self.out / "more").symlink_to(self.folder / "elsewhere")
+        (self.good / "more").mkdir()
+        (self.good / "more/file").write_bytes(b"data")
+        file = SmallFile("more/file", 4, hashlib.sha256(b"data").hexdigest())
+        self.rewritten(files=(*self.manifest.files, file))
+        with self.assertRaisesRegex(ConfigError, "more is a symbolic link"):
+            list(Repairer(PosixDisk(), str(self.out), [self.from_export]).run())
+        self.assertEqual(list((self.folder / "elsewhere").iterdir()), [])
 
     def test_a_link(self) -> None:
         """It may lead anywhere."""
@@ -189,10 +282,6 @@ class AdoptedFaultTests(FaultTests):
 class LostTests(Case):
     """More than one thing is gone, or nobody has it."""
 
-    def without(self, *names: str) -> None:
-        for name in names:
-            (self.out / name).unlink()
-
     def test_everything_but_a_manifest(self) -> None:
         """The directories, too."""
         for name in ("commitlog", "offsets", "cuts", "config"):
@@ -209,6 +298,49 @@ class LostTests(Case):
         left = self.repaired(self.from_store)
         self.assertEqual([(each.path, each.what) for each in left], [(cut.path, "it is missing")])
         self.assertEqual(self.repaired(self.from_export), [])
+        self.assertMended()
+
+    def test_a_cut_without_a_digest(self) -> None:
+        """Earlier versions took none: what shows that it is damaged is named, and the rest is mended."""
+        (cut,) = self.manifest.cuts
+        self.rewritten(cuts=(attrs.evolve(cut, sha256=""),))
+        self.assertEqual(self.verified(), [])
+        with open(self.out / cut.path, "r+b") as file:
+            file.write(bytes(4))
+        self.without("offsets/" + "0" * 20)
+        self.assertEqual([each.path for each in self.repaired(self.from_export)], [cut.path])
+        self.assertEqual([each.path for each in self.verified()], [cut.path])
+
+    def test_a_long_cut_is_never_in_memory(self) -> None:
+        """Nor is what an origin has of it, if that is something else."""
+        (cut,) = self.manifest.cuts
+        wanted = (self.good / cut.path).read_bytes()
+        self.without(cut.path)
+        origins = [Pieces(wanted, b"other"), Pieces(wanted, b"")]
+        self.assertEqual(self.repaired(*origins), [])
+        self.assertEqual([each.asked for each in origins], [1, 2])
+        self.assertEqual((self.out / cut.path).read_bytes(), wanted)
+        self.assertEqual([each.name for each in (self.out / "cuts").glob("*.tmp")], [])
+
+    def test_a_manifest_of_a_later_version(self) -> None:
+        """Its copy has what is not known yet."""
+        data = (self.out / NAME).read_bytes().rpartition(b',\n"sha256": "')[0] + b',\n"later": 1'
+        data += b',\n"sha256": "' + hashlib.sha256(data).hexdigest().encode() + b'"\n}\n'
+        (self.out / COPY).write_bytes(data)
+        self.without(NAME)
+        self.assertEqual(self.repaired(self.from_export), [])
+        self.assertEqual((self.out / NAME).read_bytes(), data)
+
+    def test_an_origin_that_cannot_be_read(self) -> None:
+        """The next one is asked, and the rest is mended."""
+        (cut,) = self.manifest.cuts
+        self.without(self.manifest.log_name(0), cut.path, "config/topics.json")
+        repairer = Repairer(PosixDisk(), str(self.out), [Unreadable(), self.from_export])
+        for _ in repairer.run():
+            pass
+        self.assertEqual(repairer.left, [])
+        self.assertEqual(len(repairer.unreadable), 1)
+        self.assertIn("a bad sector", repairer.unreadable[0])
         self.assertMended()
 
     def test_of_several(self) -> None:

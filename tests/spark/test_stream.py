@@ -169,6 +169,27 @@ class UnlimitedTests(Case):
             with self.assertRaisesRegex(ConfigError, "no export any more of replica s"):
                 again.partitions(end, again.latestOffset())
 
+    def test_less_than_was_reached(self) -> None:
+        """A restart whose options leave less than was delivered would deliver it again."""
+        self.grow(20)
+        self.grow(20, confirmed=False)
+        reader = self.reader(onlyConfirmed="false")
+        start, end = reader.initialOffset(), reader.latestOffset()
+        self.assertEqual(len(read(reader, start, end)), 40)
+        again = self.reader()
+        with self.assertRaisesRegex(ConfigError, "was reached"):
+            again.partitions(end, again.latestOffset())
+
+    def test_latest_of_an_export_that_grows(self) -> None:
+        """They ask where to end first, and then where to begin: nothing is between."""
+        self.grow(20)
+        reader = self.reader(startingOffsets="latest")
+        end = reader.latestOffset()
+        before = len(self.store.records)
+        self.grow(20)
+        self.assertEqual(read(reader, reader.initialOffset(), end), [])
+        self.assertEqual(read(reader, end, reader.latestOffset()), sorted(self.store.records)[before:])
+
     def test_cut(self) -> None:
         self.grow(40)
         keep = sorted(self.store.records)[30]

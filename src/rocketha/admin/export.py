@@ -164,7 +164,8 @@ def repair(args: Given) -> int:
     _run_through(args, repairer.run(), repairer)
     mended = [each for each in repairer.found if each not in repairer.left]
     if args.json:
-        output.say_json({"directory": directory, "repaired": _told(mended), "left": _told(repairer.left)})
+        told = {"repaired": _told(mended), "left": _told(repairer.left), "unreadable": repairer.unreadable}
+        output.say_json({"directory": directory, **told})
     else:
         for each in mended:
             print(output.clean(f"repaired: {each}"))
@@ -172,6 +173,8 @@ def repair(args: Given) -> int:
             print(output.clean(f"NOT repaired: {each}"))
         if not repairer.found:
             print("nothing to repair")
+        for said in repairer.unreadable:
+            print(output.clean(f"passed over: {said}"), file=sys.stderr)
     return FAILED if repairer.left else DONE
 
 

@@ -581,11 +581,12 @@ class Exporter:
         )
 
     def _save(self, manifest: Manifest) -> None:
-        manifest = attrs.evolve(manifest, copied=True)
+        copy = f"{self._directory}/{COPY}"
+        manifest = attrs.evolve(manifest, copied=self._target.exists(copy))  # the first one may die before it is there
         data = encode(manifest)
         atomic_file.save(self._target, f"{self._directory}/{NAME}", data, backup=False)
         self.manifest = manifest
-        atomic_file.save(self._target, f"{self._directory}/{COPY}", data, backup=False)
+        atomic_file.save(self._target, copy, data, backup=False)
 
 
 def _in_common(one: bytes, other: bytes) -> bytes:

@@ -18,7 +18,8 @@ Numbers are offsets in bytes from the begin of the log, times ms since 1970.
 - ``confirmed``: below it nothing is ever taken back.
 - ``cuts``: what an earlier export had and the broker does not have any more, as it was cut when a master switched.
 - ``writing``: the file that a run has begun, before a segment names it; so no file is written over that is not ours.
-- ``copied``: there is a second copy of the manifest, written behind it, so one save older where a run died.
+- ``copied``: there is a second copy of the manifest, written behind it, so one save older where a run died; false of
+  the first save, which makes it.
 - ``sha256``: of the manifest up to it, so that a damaged one is not believed; earlier versions wrote none.
 
 No counterpart in Java.

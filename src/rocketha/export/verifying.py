@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import hashlib
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
@@ -30,10 +31,10 @@ from rocketha.export.manifest import (
     Segment,
     SmallFile,
     decode,
-    encode,
     offsets_name,
 )
 from rocketha.export.scan import HEAD_BYTES, decoded, marked
+from rocketha.export.target import LOCK
 from rocketha.store.disk import Disk
 from rocketha.wire.limits import TABLE_FILE_BYTES_MAX
 from rocketha.wire.record import Blank
@@ -95,22 +96,25 @@ class Verifier:
         damaged = [block for each in self.faults if isinstance(each.lost, tuple) for block in each.lost]
         for segment in manifest.segments:
             if not any(block.begin < segment.end and block.end > segment.begin for block in damaged):
-                self._compare(offsets_name(segment.base), offsets_of(self._read, manifest, [segment]))
+                self._look_at_offsets(offsets_name(segment.base), self._read, manifest, [segment], ())
                 yield segment.end - manifest.begin
         for cut in manifest.cuts:
             self._look_at_cut(manifest, cut)
-        if self.faults and self._manifests()[0].get(NAME, manifest) != manifest:
+        if self.faults and self._manifests()[0].get(NAME, (manifest, b""))[0] != manifest:
             raise ConfigError(f"{self._directory} was written meanwhile; look again when that has ended")
 
     # --- the manifest
 
     def refuse_others(self) -> None:
         """
-        :raises ConfigError: there is no export, or a directory in it is a link.
+        :raises ConfigError: there is no export, or a directory in it or its lock is a link.
         """
         if not any(self._disk.exists(f"{self._directory}/{name}") for name in (NAME, COPY)):
             raise ConfigError(f"{self._directory} is no export: it has no {NAME}")
-        for name in DIRECTORIES:
+        self._refuse_links((*DIRECTORIES, LOCK))
+
+    def _refuse_links(self, names: Iterable[str]) -> None:
+        for name in names:
             if self._disk.is_link(f"{self._directory}/{name}"):
                 raise ConfigError(f"{self._directory}/{name} is a symbolic link, which no export has")
 
@@ -129,15 +133,15 @@ class Verifier:
         """The one to believe."""
         self.refuse_others()
         found, problems = self._manifests()
-        manifest = found.get(NAME) or found.get(COPY)
+        manifest, data = found.get(NAME) or found.get(COPY) or (None, b"")
         for name, problem in problems.items():
             if name == NAME or manifest is None or manifest.copied:
-                self._add(name, 0, problem, b"" if manifest is None else encode(manifest))
+                self._add(name, 0, problem, data)  # not encoded again: a later version's has members unknown here
         return manifest
 
-    def _manifests(self) -> tuple[dict[str, Manifest], dict[str, str]]:
-        """Those that are sound, and what is wrong with the others, by their names."""
-        found: dict[str, Manifest] = {}
+    def _manifests(self) -> tuple[dict[str, tuple[Manifest, bytes]], dict[str, str]]:
+        """Those that are sound, with their bytes, and what is wrong with the others, by their names."""
+        found: dict[str, tuple[Manifest, bytes]] = {}
         problems: dict[str, str] = {}
         for name in (NAME, COPY):
             path = f"{self._directory}/{name}"
@@ -145,7 +149,8 @@ class Verifier:
                 problems[name] = MISSING
                 continue
             try:
-                found[name] = decode(self._disk.read_all(path, FILE_BYTES_MAX), path)
+                data = self._disk.read_all(path, FILE_BYTES_MAX)
+                found[name] = decode(data, path), data
             except CorruptStore as error:
                 problems[name] = error.reason
         return found, problems
@@ -195,13 +200,14 @@ class Verifier:
         if cut.sha256 and digest.hexdigest() != cut.sha256:
             self._add(cut.path, 0, CHANGED, cut)
             return
-        self._compare(f"{cut.path}.offsets", offsets_of(self._read_cut(cut), manifest, cut.segments))
+        self._look_at_offsets(f"{cut.path}.offsets", self._read_cut(cut), manifest, cut.segments, cut)
 
     def _read_cut(self, cut: Cut) -> Read:
         return lambda begin, end: self._piece(cut.path, begin - cut.begin, end - begin)
 
     def _look_at_small_files(self, manifest: Manifest) -> None:
         for each in manifest.files:
+            self._refuse_links(itertools.accumulate(each.path.split("/")[:-1], "{}/{}".format))
             there = self._size(each.path)
             if there != each.size:
                 what = f"it has {there} bytes, and had {each.size}" if there else MISSING
@@ -210,6 +216,17 @@ class Verifier:
             data = self._disk.read_all(f"{self._directory}/{each.path}", TABLE_FILE_BYTES_MAX)
             if hashlib.sha256(data).hexdigest() != each.sha256:
                 self._add(each.path, 0, CHANGED, each)
+
+    def _look_at_offsets(
+        self, name: str, read: Read, manifest: Manifest, segments: Iterable[Segment], of: Lost
+    ) -> None:
+        try:
+            wanted = offsets_of(read, manifest, segments)
+        except CorruptStore as error:  # a cut by an earlier version, which took no digest
+            path = of.path if isinstance(of, Cut) else error.path
+            self._add(path, error.offset, error.reason, of)
+        else:
+            self._compare(name, wanted)
 
     def _compare(self, name: str, wanted: bytes) -> None:
         """A file that repeats what the log says."""
