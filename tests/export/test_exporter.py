@@ -15,6 +15,8 @@ from rocketha.errors import ConfigError, CorruptStore, DiskFailure, RockethaErro
 from rocketha.export.exporter import Exporter, ExportGap, Progress
 from rocketha.export.manifest import FILE_BYTES_MAX, NAME, Cut, Manifest, decode, encode
 from rocketha.export.source import Identity, Source
+from rocketha.export.verifying import Verifier
+from rocketha.store import atomic_file
 from rocketha.store.memory_disk import MemoryDisk
 from rocketha.wire.record import Record, scan
 from tests.store.support import HOST_V6, NOW_MS, ROOT, SMALL, memory_disk, message, open_store
@@ -341,6 +343,20 @@ class DamageTests(Case):
 class FailureTests(Case):
     """The export's own disk fails, at each operation in turn."""
 
+    def write_tables(self, version: int) -> None:
+        """What the broker keeps besides its log."""
+        atomic_file.make_dirs(self.disk, f"{ROOT}/config")
+        for name in ("topics", "consumerOffset"):
+            atomic_file.save(self.disk, f"{ROOT}/config/{name}.json", b'{"version":%d}' % version)
+
+    def assertSound(self) -> None:
+        """What there is is what was written, wherever the run ended."""
+        if self.target.exists(f"{OUT}/{NAME}"):
+            verifier = Verifier(self.target, OUT)
+            for _ in verifier.run():
+                pass
+            self.assertEqual(verifier.faults, [])
+
     def made_whole(self, number: int, power: bool) -> Manifest | None:
         """What the run says that follows one whose disk failed at an operation; None where it had no so many.
 
@@ -353,6 +369,7 @@ class FailureTests(Case):
             self.target.heal()
             if power:
                 self.target.crash()
+            self.assertSound()
             manifest = self.export()
             self.assertExported(manifest)
             self.assertEqual(manifest.end, self.store.log.end)
@@ -368,7 +385,9 @@ class FailureTests(Case):
                 self.disk, self.sent = memory_disk(1), 0
                 self.store, self.target = open_store(self.disk), memory_disk(number)
                 self.send(25)
+                self.write_tables(1)
                 self.export()
+                self.write_tables(2)
                 self.store.truncate(sorted(self.log_of(self.disk, f"{ROOT}/commitlog"))[-3])
                 self.send(25)
                 manifest = self.made_whole(number, power)
@@ -386,6 +405,7 @@ class FailureTests(Case):
                 self.disk = memory_disk(1)
                 self.store = open_store(self.disk)
                 self.send(25)
+                self.write_tables(1)
                 manifest = self.made_whole(number, power)
                 if manifest is None:
                     break

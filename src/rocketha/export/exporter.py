@@ -565,18 +565,21 @@ class Exporter:
     def _finish(self) -> None:
         """All but the log."""
         assert self.manifest is not None
-        end, files = self.manifest.end, []
-        epochs = self._source.epochs(self.manifest)
-        for name, data in self._source.small_files():
+        end, epochs = self.manifest.end, self._source.epochs(self.manifest)
+        contents = self._source.small_files()
+        files = tuple(SmallFile(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in contents)
+        if files != self.manifest.files:
+            self._save(attrs.evolve(self.manifest, replacing=files))
+        for name, data in contents:
             atomic_file.save(self._target, f"{self._directory}/{name}", data, backup=False)
-            files.append(SmallFile(name, len(data), hashlib.sha256(data).hexdigest()))
         self._save(
             attrs.evolve(
                 self.manifest,
                 exported_ms=self._now_ms(),
                 confirmed=min(end, max(self.manifest.confirmed, self._source.confirmed(end, epochs))),
                 epochs=epochs,
-                files=tuple(files),
+                files=files,
+                replacing=(),
             )
         )
 

@@ -18,6 +18,7 @@ Numbers are offsets in bytes from the begin of the log, times ms since 1970.
 - ``confirmed``: below it nothing is ever taken back.
 - ``cuts``: what an earlier export had and the broker does not have any more, as it was cut when a master switched.
 - ``writing``: the file that a run has begun, before a segment names it; so no file is written over that is not ours.
+- ``replacing``: small files that a run is about to write over those of ``files``: either may be there.
 - ``copied``: there is a second copy of the manifest, written behind it, so one save older where a run died; false of
   the first save, which makes it.
 - ``sha256``: of the manifest up to it, so that a damaged one is not believed; earlier versions wrote none.
@@ -179,6 +180,7 @@ class Manifest:
     writing: int = -1
     divided: int = 0
     copied: bool = False
+    replacing: tuple[SmallFile, ...] = ()
 
     def layout_of(self, base: int) -> str:
         """Of a file."""
@@ -187,6 +189,11 @@ class Manifest:
     def log_name(self, base: int) -> str:
         """Of the file that begins there, in the export."""
         return f"{self.layout_of(base)}/{base:020d}"
+
+    def has_been(self, file: SmallFile, data: bytes) -> bool:
+        """Whether a small file with these bytes is one that was written."""
+        sha256 = hashlib.sha256(data).hexdigest()
+        return any(each.path == file.path and each.sha256 == sha256 for each in (*self.files, *self.replacing))
 
     @property
     def begin(self) -> int:
@@ -257,6 +264,7 @@ def _manifest(members: Mapping[str, Any]) -> Manifest:
         **_parts(members["segments"], members["epochs"]),
         "blocks": tuple(_made(Block, each) for each in members["blocks"]),
         "files": tuple(_made(SmallFile, each) for each in members["files"]),
+        "replacing": tuple(_made(SmallFile, each) for each in members.get("replacing", ())),
         "cuts": tuple(
             _made(Cut, {**each, **_parts(each.get("segments", ()), each.get("epochs", ()))}) for each in members["cuts"]
         ),
@@ -302,7 +310,7 @@ def contradiction(manifest: Manifest) -> str | None:
     paths = {each.path for each in manifest.cuts}
     if len(paths) < len(manifest.cuts) or not all(map(_CUT_PATH.fullmatch, paths)):
         return "cuts whose paths are none of an export"
-    if not all(_inside(each.path) for each in manifest.files):
+    if not all(_inside(each.path) for each in (*manifest.files, *manifest.replacing)):
         return "a file whose path is none of an export"
     for epochs in (manifest.epochs, *(each.epochs for each in manifest.cuts)):
         if any(not -1 <= each.epoch < 1 << 31 for each in epochs):

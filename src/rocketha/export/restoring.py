@@ -11,7 +11,6 @@ take an old copy for the member that it was, which is known to hold what was ack
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 
 from rocketha.errors import ConfigError, CorruptStore
@@ -136,7 +135,7 @@ class Restorer:
         for each in self.manifest.files:
             path = f"{self._export}/{each.path}"
             data = self._source.read_all(path, TABLE_FILE_BYTES_MAX)
-            if hashlib.sha256(data).hexdigest() != each.sha256:
+            if not self.manifest.has_been(each, data):
                 raise CorruptStore(path, 0, "it does not match the digest in the manifest")
             if each.path.startswith(CONFIG):
                 atomic_file.make_dirs(self._target, f"{self._directory}/{CONFIG.rstrip('/')}")
