@@ -10,6 +10,7 @@ from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransportWithDisconnection
+from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 from twisted.web.client import Agent, readBody
 
@@ -147,6 +148,19 @@ class StatusTests(SynchronousTestCase):
             self.assertEqual((status, body), (405, b"only GET and HEAD\n"))
             self.assertIn(b"content-type: text/plain", head)
         self.assertEqual(self.ask(b"HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n")[::2], (200, b""))
+
+    def test_a_head_is_no_line_in_the_log(self) -> None:
+        """Whoever asks how long a page is, of whatever path; the answer says it."""
+        logged: list[Any] = []
+        globalLogPublisher.addObserver(logged.append)
+        self.addCleanup(globalLogPublisher.removeObserver, logged.append)
+        for path in (b"/", b"/metrics", b"/healthz", b"/none", b"/\x83\x7f", b"/../etc"):
+            length = len(self.ask(b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")[2])
+            _, head, body = self.ask(b"HEAD " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertEqual(body, b"")
+            if path != b"/metrics":  # which is made in pieces
+                self.assertIn(b"content-length: %d" % length, head, path)
+        self.assertEqual([each for each in logged if each["log_namespace"] != "twisted.web.http.HTTPChannel"], [])
 
     def test_the_page(self) -> None:
         """HTML, its style and script, and the JSON; nothing from elsewhere, nothing that a script could be put into."""

@@ -45,6 +45,10 @@ class StatusRequest(Request):
 
     _refused = False
 
+    def __repr__(self) -> str:
+        """For logs: Twisted's own fails where a path is not ASCII, and the line is lost."""
+        return f"<request {self.method!r} {self.uri!r}>"
+
     def getRequestHostname(self) -> bytes:
         """Twisted: asked where addresses of pages are made up, which is nowhere; so nobody has to check what it is."""
         return b"status"
@@ -91,7 +95,11 @@ class Page(Resource):
         """Twisted: a request for this page."""
         for name, value in self._headers.items():
             request.setHeader(name, value)
-        return self._render(request)
+        answer = self._render(request)
+        if request.method != b"HEAD" or not isinstance(answer, bytes):
+            return answer
+        request.setHeader(b"content-length", b"%d" % len(answer))
+        return b""  # Twisted would drop the body, and log that for each such request
 
 
 def only_reading(request: Request) -> bytes:
