@@ -22,7 +22,7 @@ from rocketha.export.target import local_path
 from rocketha_spark import drawings
 from rocketha_spark.audits import AUDITS, audit
 from rocketha_spark.exports import Export, opened
-from rocketha_spark.figures import PERCENTILES, consumer_lag, figure, lag, span
+from rocketha_spark.figures import COLUMNS, PERCENTILES, consumer_lag, figure, lag, span
 from rocketha_spark.options import parse
 from rocketha_spark.read import read
 
@@ -102,7 +102,7 @@ def _charts(spark: SparkSession, exports: Sequence[Export], path: str, options: 
     for row in counts.take(POINTS * len(exports)):
         series[row["replica"]].append((_utc(row["begin"]), row["messages"] / step))
     yield _lines("Messages", f"Stored a second, in steps of {step} s.", series, "messages/s")
-    delays = lag(read(spark, path, ("replica", "born_ts", "store_ts"), **options), step).orderBy("begin")
+    delays = lag(read(spark, path, COLUMNS["lag"], **options), step).orderBy("begin")
     series = defaultdict(list)
     for row in delays.take(POINTS * len(exports)):
         for percentile in PERCENTILES:
