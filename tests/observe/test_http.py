@@ -149,6 +149,14 @@ class StatusTests(SynchronousTestCase):
             self.assertIn(b"content-type: text/plain", head)
         self.assertEqual(self.ask(b"HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n")[::2], (200, b""))
 
+    def test_any_bytes_in_a_header(self) -> None:
+        """Are no error of ours."""
+        for name in (b"Accept", b"Accept-Encoding", b"Host", b"If-None-Match", b"Cookie"):
+            for path in (b"/", b"/metrics", b"/overview.json", b"/none"):
+                request = b"GET " + path + b" HTTP/1.1\r\n" + name + b": \xe1\xff\r\n\r\n"
+                self.assertIn(self.ask(request)[0], (200, 404), request)
+        self.assertEqual(self.flushLoggedErrors(), [])
+
     def test_a_head_is_no_line_in_the_log(self) -> None:
         """Whoever asks how long a page is, of whatever path; the answer says it."""
         logged: list[Any] = []

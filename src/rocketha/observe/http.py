@@ -137,7 +137,7 @@ class MetricsPage(Page):
         self._clock = clock
 
     def _begin(self, request: Request) -> bytes | int:
-        pieces, content_type = self._metrics.page(request.getHeader("accept") or "")
+        pieces, content_type = self._metrics.page((request.getHeader(b"accept") or b"").decode("latin-1"))
         request.setHeader(b"content-type", content_type.encode("ascii", "replace"))
         encoder = _GZIP.encoderForRequest(request)
         first, second = next(pieces), next(pieces, None)
