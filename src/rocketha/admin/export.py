@@ -21,10 +21,10 @@ from rocketha.admin import options, output
 from rocketha.admin.commands import DONE, FAILED, INTERRUPTED, Given, actions
 from rocketha.errors import ConfigError
 from rocketha.export.exporter import Exporter
-from rocketha.export.manifest import COPY, NAME, Manifest
+from rocketha.export.manifest import Manifest
 from rocketha.export.repairing import ExportOrigin, Origin, Repairer, StoreOrigin
 from rocketha.export.source import Identity, Source, found
-from rocketha.export.target import local_path
+from rocketha.export.target import is_export, local_path
 from rocketha.export.verifying import Fault, Verifier
 from rocketha.replication.throttle import Throttle
 from rocketha.services.config import loading
@@ -216,7 +216,7 @@ def _told(faults: Iterable[Fault]) -> list[dict[str, Any]]:
 
 def _origin(args: Given, text: str) -> Origin:
     place = _path(text)
-    if any(os.path.exists(os.path.join(place, name)) for name in (NAME, COPY)):
+    if is_export(ReadingDisk(), place):
         return ExportOrigin(ReadingDisk(), place)
     return StoreOrigin(_source(args, text))
 
@@ -329,10 +329,6 @@ class Shown:
 
 def _time(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
-    return (
-        f"{minutes // 60} h {minutes % 60} min"
-        if minutes >= 60
-        else f"{minutes} min {rest} s"
-        if minutes
-        else f"{rest} s"
-    )
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

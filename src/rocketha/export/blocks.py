@@ -6,7 +6,7 @@ Pure.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rocketha.export.manifest import BLOCK_BYTES, Block
 
@@ -22,6 +22,14 @@ def spans(begin: int, end: int) -> Iterator[tuple[int, int]]:
 def within(blocks: Sequence[Block], end: int) -> tuple[Block, ...]:
     """Those that lie before ``end`` as a whole."""
     return tuple(block for block in blocks if block.end <= end)
+
+
+def digest_of(pieces: Iterable[bytes]) -> str:
+    """SHA-256 of what they make together, in hex."""
+    digest = hashlib.sha256()
+    for each in pieces:
+        digest.update(each)
+    return digest.hexdigest()
 
 
 class Digests:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 import attrs
 
 from rocketha.errors import CorruptStore, DiskFailure
 from rocketha.export import log_bytes
-from rocketha.export.blocks import spans
+from rocketha.export.blocks import digest_of, spans
 from rocketha.export.manifest import Block, Cut, Manifest, SmallFile
 from rocketha.export.source import Source
 from rocketha.export.target import LOCK
@@ -191,7 +191,7 @@ class Repairer:
 
     def _save_cut(self, manifest: Manifest, cut: Cut) -> bool:
         """Only what matches the digest gets the name; it is read first, so that nothing else is written in vain."""
-        offers = self._offers(lambda origin: _digest(origin.cut(manifest, cut)))
+        offers = self._offers(lambda origin: digest_of(origin.cut(manifest, cut)))
         origin = next((each for each, sha256 in offers if sha256 == cut.sha256), None)
         if origin is None:
             return False
@@ -221,10 +221,3 @@ class Repairer:
         atomic_file.make_dirs(self._disk, path.rpartition("/")[0])
         atomic_file.replace(self._disk, path, data)
         return True
-
-
-def _digest(pieces: Iterable[bytes]) -> str:
-    digest = hashlib.sha256()
-    for each in pieces:
-        digest.update(each)
-    return digest.hexdigest()

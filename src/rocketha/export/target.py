@@ -37,6 +37,11 @@ def local_path(text: str) -> str:
     return "/" + rest.lstrip("/")
 
 
+def is_export(disk: Disk, directory: str) -> bool:
+    """Whether a directory has a manifest, or the copy of one."""
+    return any(disk.exists(f"{directory}/{name}") for name in (NAME, COPY))
+
+
 def refuse_foreign(disk: Disk, directory: str, places: Iterable[str]) -> None:
     """Look whether a directory may become an export, or is one; nothing is changed.
 

@@ -17,6 +17,7 @@ import attrs
 
 from rocketha.errors import ConfigError, CorruptStore, RemoteProtocolError
 from rocketha.export import log_bytes
+from rocketha.export.blocks import digest_of, spans
 from rocketha.export.layouts import LAYOUTS
 from rocketha.export.manifest import (
     BLOCK_BYTES,
@@ -34,7 +35,7 @@ from rocketha.export.manifest import (
     offsets_name,
 )
 from rocketha.export.scan import HEAD_BYTES, decoded, marked
-from rocketha.export.target import LOCK
+from rocketha.export.target import LOCK, is_export
 from rocketha.store.disk import Disk
 from rocketha.wire.limits import TABLE_FILE_BYTES_MAX
 from rocketha.wire.record import Blank
@@ -109,7 +110,7 @@ class Verifier:
         """
         :raises ConfigError: there is no export, or a directory in it or its lock is a link.
         """
-        if not any(self._disk.exists(f"{self._directory}/{name}") for name in (NAME, COPY)):
+        if not is_export(self._disk, self._directory):
             raise ConfigError(f"{self._directory} is no export: it has no {NAME}")
         self._refuse_links((*DIRECTORIES, LOCK))
 
@@ -194,13 +195,11 @@ class Verifier:
         if there < size:
             self._add(cut.path, there, _ends(there, size), cut)
             return
-        digest = hashlib.sha256()
-        for begin in range(0, size, BLOCK_BYTES):
-            digest.update(self._piece(cut.path, begin, min(BLOCK_BYTES, size - begin)))
-        if cut.sha256 and digest.hexdigest() != cut.sha256:
+        read = self._read_cut(cut)
+        if cut.sha256 and digest_of(read(*each) for each in spans(cut.begin, cut.end)) != cut.sha256:
             self._add(cut.path, 0, CHANGED, cut)
             return
-        self._look_at_offsets(f"{cut.path}.offsets", self._read_cut(cut), manifest, cut.segments, cut)
+        self._look_at_offsets(f"{cut.path}.offsets", read, manifest, cut.segments, cut)
 
     def _read_cut(self, cut: Cut) -> Read:
         return lambda begin, end: self._piece(cut.path, begin - cut.begin, end - begin)
