@@ -24,17 +24,17 @@ PAIRS = (("java", "java"), ("java", "ours"), ("ours", "java"), ("ours", "ours"))
 T = TypeVar("T", bound=Process)
 
 
-def _explained(test: Callable[..., Any]) -> Callable[..., Any]:
+def _explained(test: Callable[[], Any], name: str) -> Callable[[], Any]:
     @functools.wraps(test)
-    def run(self: unittest.TestCase) -> Any:
+    def run() -> Any:
         try:
-            return test(self)
+            return test()
         except unittest.SkipTest:
             raise
         except BaseException as error:
             logs = "\n".join(filter(None, (process.tail() for process in sorted(LIVE, key=lambda p: p.name))))
             error.add_note(logs)
-            sys.stderr.write(f"\n=== {self.id()} failed: {error!r:.300}\n{logs}\n")
+            sys.stderr.write(f"\n=== {name} failed: {error!r:.300}\n{logs}\n")
             raise
 
     return run
@@ -46,11 +46,11 @@ class InteropCase(unittest.TestCase):
     folder: Path
     _shared: list[Process]
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        for name, value in list(vars(cls).items()):
-            if name.startswith("test") and callable(value):
-                setattr(cls, name, _explained(value))
+    def __init__(self, methodName: str = "runTest") -> None:
+        super().__init__(methodName)
+        test = getattr(self, methodName, None)
+        if test is not None:  # here, so that tests that were added to a finished class are explained as well
+            setattr(self, methodName, _explained(test, self.id()))
 
     @classmethod
     def setUpClass(cls) -> None:

@@ -259,7 +259,7 @@ class JavaClient(LineProcess):
         expression}.
 
         Options: threads, pull_batch, consume_batch, fail_prefix, fail_times, retry_level, max_reconsume,
-        consume_ms, persist_ms, from_last, sql (the expressions are SQL92).
+        consume_ms, persist_ms, poll_namesrv_ms, heartbeat_ms, from_last, sql (the expressions are SQL92).
         """
         wanted = {topics: "*"} if isinstance(topics, str) else dict(topics)
         self.ask(

@@ -287,9 +287,15 @@ class Spring(ForeignClient):
 
 
 class Java5Binary(_Java):
+    """Its heartbeats are frequent: when it shares out queues for the first time, it skips the one that would tell of it
+    if another is under way just then, and a Java master refuses its pulls (25) until the next."""
+
     title = "rocketmq-client 5.5.0, binary header"
     main = "Client"
     serialize = "ROCKETMQ"
+
+    def consume(self, name: str, kind: str, topic: str, tags: str = "*", **options: Any) -> None:
+        super().consume(name, kind, topic, tags, heartbeat_ms=1000, **options)
 
     @classmethod
     def install(cls) -> Path:

@@ -443,6 +443,9 @@ public final class Client {
         c.setConsumeMessageBatchMaxSize(q.getIntValue("consume_batch", 1));
         c.setPersistConsumerOffsetInterval(q.getIntValue("persist_ms", 1000));
         c.setPollNameServerInterval(q.getIntValue("poll_namesrv_ms", 1000));
+        if (q.containsKey("heartbeat_ms")) {
+            c.setHeartbeatBrokerInterval(q.getIntValue("heartbeat_ms"));
+        }
         if (q.containsKey("max_reconsume")) {
             c.setMaxReconsumeTimes(q.getIntValue("max_reconsume"));
         }
@@ -503,6 +506,10 @@ public final class Client {
         c.setPullBatchSize(q.getIntValue("pull_batch", 32));
         c.setAutoCommit(true);
         c.setAutoCommitIntervalMillis(1000);
+        c.setPollNameServerInterval(q.getIntValue("poll_namesrv_ms", 1000));
+        if (q.containsKey("heartbeat_ms")) {
+            c.setHeartbeatBrokerInterval(q.getIntValue("heartbeat_ms"));
+        }
         JSONObject topics = q.getJSONObject("topics");
         for (String t : topics.keySet()) {
             c.subscribe(t, topics.getString(t));
