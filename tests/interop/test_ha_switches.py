@@ -18,7 +18,7 @@ from .harness.controllers import CLUSTER, GROUP, GroupState, Replica
 from .harness.faults import Faults, reset_connections, why_no_resets
 from .harness.pairs import await_equal, compare_at_rest, roots_of
 from .harness.processes import Process, wait_until
-from .harness.replica_files import compare_epochs, compare_whole_logs
+from .harness.replica_files import compare_epochs, compare_whole_logs, epochs
 from .harness.roles import READY_S
 from .harness.switching import SwitchingCase
 
@@ -133,6 +133,30 @@ class MixedGroup(SwitchingCase):
         storm = self.storm([Faults.stop_master], client=DEFAULT_CLIENT)
         self.say(f"{storm.longest_gap_ms} ms without an acknowledgement; {storm.text()}")
         self.assertEqual((storm.errors, storm.verdict.lost), ({}, 0), storm.text())
+
+    def test_4_a_java_master_that_writes_no_epoch_down(self) -> None:
+        """Elected again with nothing sent since it last was, it shows the older epoch; ours follow it all the same."""
+        java, ours = (self.replica_of(kind) for kind in ("java", "ours"))
+        self.storm([lambda acting: acting.stay(1.0)])
+        state = self.whole()
+        for heir in (java, ours, java):
+            if self.group.master() is not heir:
+                self.elect(heir)
+                self.group.await_master(lambda s, last=state: s.master_epoch > last.master_epoch)
+            state = self.whole()
+        written, _ = epochs(java.root)[-1]
+        self.assertLess(written, state.master_epoch, "Java has learned to write it down: see ha_address.py")
+        storm = self.storm([lambda acting: acting.stay(1.0)])
+        self.assertEqual((storm.errors, storm.verdict.lost), ({}, 0), storm.text())
+        self.assertReplicasEqual()
+        java.kill()
+        self.group.await_master(lambda s: s.master_epoch > state.master_epoch)
+        java.start()
+        self.storm([lambda acting: acting.stay(1.0)])  # a Java slave knows an epoch by its messages
+        self.assertReplicasEqual()
+
+    def replica_of(self, kind: str) -> Replica:
+        return next(broker for broker in self.group.brokers if broker.implementation == kind)
 
     def test_4_resets(self) -> None:
         """Every connection of a healthy master of ours reset, one kind after the other: nobody notices (A24, B8)."""

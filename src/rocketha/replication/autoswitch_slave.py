@@ -61,8 +61,7 @@ class AutoswitchSlave(SlaveLink):
     :param hello: who this slave is, in which dialect.
     :param log: its ends are those of now, and not asked later.
     :param entries: the own epochs.
-    :param min_epoch: the epoch of the role that this broker was told.  A Java master that was elected twice without a
-        message between may show an older one: NO_EPOCH has any master followed.
+    :param min_epoch: the epoch of the role that this broker was told; NO_EPOCH has any master followed.
     :param confirmed: the own confirm offset.
     :param unclean_cut: a person said that the master is right even about what was confirmed.
     """

@@ -12,7 +12,7 @@ from rocketha.protocols.endpoints import Dialer
 from rocketha.services.replication.ha_address import HaAddress
 from rocketha.wire.codes import ResponseCode
 from rocketha.wire.framing import FRAME_LIMIT, FrameBuffer
-from rocketha.wire.remoting import HEADER_LIMIT, Answer, decode, encode_answer
+from rocketha.wire.remoting import HEADER_LIMIT, Answer, Command, decode, encode, encode_answer
 
 MASTER = "127.0.0.1:10911"
 FIELDS = {"masterHaAddress": "127.0.0.1:10912"}
@@ -23,8 +23,8 @@ class HaAddressTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.clock, self.transport = MemoryReactorClock(), StringTransport()
-        self.found: list[tuple[str, int]] = []
-        self.asker = HaAddress(Dialer(self.clock), lambda address, epoch: self.found.append((address, epoch)))
+        self.found: list[tuple[str, int, bool]] = []
+        self.asker = HaAddress(Dialer(self.clock), lambda *found: self.found.append(found))
         self.addCleanup(self.asker.close)
         self.warned: list[Any] = []
         globalLogPublisher.addObserver(self.warned.append)
@@ -44,7 +44,13 @@ class HaAddressTests(SynchronousTestCase):
 
     def test_found(self) -> None:
         self.answer(Answer(fields=FIELDS))
-        self.assertEqual(self.found, [("127.0.0.1:10912", 3)])
+        self.assertEqual(self.found, [("127.0.0.1:10912", 3, True)])
+
+    def test_javas_may_show_an_older_epoch(self) -> None:
+        (frame,) = FrameBuffer(FRAME_LIMIT).feed(self.transport.value())
+        opaque = decode(frame, HEADER_LIMIT).opaque
+        self.connection.dataReceived(encode(Command(0, "JAVA", opaque=opaque, flag=1, fields=FIELDS)))
+        self.assertEqual(self.found, [("127.0.0.1:10912", 3, False)])
 
     def test_who_may_not_ask_is_told_why(self) -> None:
         """Once for each reason, and asked again."""
@@ -53,7 +59,7 @@ class HaAddressTests(SynchronousTestCase):
             self.clock.advance(1)
         self.assertEqual(self.reasons(), ["username cannot be null.", "check signature failed."])
         self.answer(Answer(fields=FIELDS))
-        self.assertEqual(self.found, [("127.0.0.1:10912", 3)])
+        self.assertEqual(self.found, [("127.0.0.1:10912", 3, True)])
 
     def test_no_master_yet(self) -> None:
         """That is no reason to say anything."""

@@ -714,6 +714,25 @@ class SwitchTests(Case):
         self.assertEqual(self.send(two), 0)
         self.assertEqual(self.log(three).end, self.log(two).end)
 
+    def test_a_master_that_need_not_show_its_epoch(self) -> None:
+        """One of Java's that said itself where its HA port is; not after another order, nor at another port."""
+        one = self.replica(1)
+        self.replica(2)
+        self.elect(1)
+        self.full(1, 2)
+        port, slave = f"{one.address}:10912", self.replication(2)
+        self.await_(slave.fence("another role is to come"))
+        self.await_(slave.follow(1, "", self.epoch + 1))
+        slave.ha_address_known(port, shows_epoch=False)
+        self.until("it is followed", lambda: slave.following.transfers, 1.5)
+        slave.ha_address_known(port)  # by a nameserver
+        self.run_for(0.5)
+        self.assertTrue(slave.following.transfers)
+        self.await_(slave.fence("another role is to come"))
+        self.await_(slave.follow(1, port, self.epoch + 1))
+        self.run_for(2.0)
+        self.assertIn("newest epoch", slave.following.problem)
+
     def test_an_old_master_is_tried_less_and_less(self) -> None:
         """Each refusal has its address looked up again, and the same one found: that is no reason to try at once."""
         one = self.replica(1)

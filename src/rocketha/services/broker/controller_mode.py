@@ -269,8 +269,8 @@ class ControllerMode(RoleSource):
         self._ha_address.again()
         self._happened("doubted", Question.INFO)
 
-    def _ha_address_found(self, ha_address: str, epoch: int) -> None:
-        self._replication.ha_address_known(ha_address)
+    def _ha_address_found(self, ha_address: str, epoch: int, shows_epoch: bool) -> None:
+        self._replication.ha_address_known(ha_address, shows_epoch)
         self._happened("master_serves", epoch)
 
     # --- effects

@@ -209,7 +209,7 @@ class Learner(service.Service):
         self._main = address
         self._ha.find(address, NO_EPOCH)
 
-    def _found(self, address: str, epoch: int) -> None:
+    def _found(self, address: str, epoch: int, _shows_epoch: bool) -> None:
         following = self.following
         if following is not None and self.running and address != following.address:  # else it tries by itself
             following.start(address, epoch)

@@ -107,6 +107,7 @@ class AutoSwitchReplication(LinkedReplication):
         self._listener: RoleListener | None = None
         self._replaced = False
         self._led = NO_EPOCH  # master of it in this process, and the log was never cut since
+        self._silent = ""  # the HA address of a master that need not show its epoch
         self._retired: list[defer.Deferred[None]] = []
         dialect = EpochDialect(log, self.confirm, context.keys, lambda: self.own_id)
         super().__init__(context, self._set, dialect, self._set)
@@ -248,12 +249,23 @@ class AutoSwitchReplication(LinkedReplication):
         self.following.start(ha_address, epoch)
         self.following.dispatch()
 
+    def ha_address_known(self, ha_address: str, shows_epoch: bool = True) -> None:
+        """Where the master's HA port is; no change: nothing.
+
+        :param shows_epoch: False: the master itself said so, and a link to it may show an older epoch than its own.
+        """
+        if not shows_epoch:
+            self._silent = ha_address
+        if self.role is Role.SLAVE and ha_address:
+            self.following.start(ha_address, NO_EPOCH if ha_address == self._silent else self.epoch)
+
     def _begin_order(self, why: str) -> int:
         self._end_role(why)
         return self._order
 
     def _end_role(self, why: str) -> None:
         self.master_id, self.master_address, self.retiring, self._replaced = None, "", "", False
+        self._silent = ""
         super()._end_role(why)
 
     def _mastership_ends(self, why: str) -> None:

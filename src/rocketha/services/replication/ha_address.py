@@ -1,5 +1,9 @@
 """Where a master's HA port is: it is asked at its main port (906), until it answers as master.
 
+What that port shows need not be the epoch of this master.  One of Java's that was elected twice with no message between
+does not write the second epoch down (``EpochFileCache.appendEntry``), so that whoever heard of it from the master
+itself follows it all the same.
+
 Java: ``BrokerOuterAPI.retrieveBrokerHaInfo``, of slaves that stand in for masters; under controllers Java's brokers
 wait for a nameserver to tell.
 """
@@ -38,10 +42,11 @@ PAUSE_S = (0.05, 1.0)
 class HaAddress:
     """See the module.
 
-    :param found: called with ``host:port`` and the epoch that was given to :meth:`find`.
+    :param found: called with ``host:port``, the epoch that was given to :meth:`find`, and whether a link to there shows
+        that epoch.
     """
 
-    def __init__(self, dialer: Dialer, found: Callable[[str, int], None]) -> None:
+    def __init__(self, dialer: Dialer, found: Callable[[str, int, bool], None]) -> None:
         self._reactor = dialer.reactor
         self._found = found
         self._connections = PeerConnections(dialer)
@@ -98,7 +103,7 @@ class HaAddress:
         if answer.code == 0 and address and fields.get("masterAddress", self._address) == self._address:
             self._connections.drop(self._address)
             self._pause_s = PAUSE_S[0]
-            self._found(address, self._epoch)
+            self._found(address, self._epoch, answer.language == "PYTHON")
         else:
             self._tell(answer)
             self._wait()
