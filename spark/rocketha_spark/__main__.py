@@ -7,19 +7,24 @@ be used.
 from __future__ import annotations
 
 import argparse
+import base64
+import importlib.util
+import json
 import os
 import sys
-
-from pyspark import SparkConf
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
 
 from rocketha.errors import RockethaError
-from rocketha_spark import audits, figures
-from rocketha_spark.parquet import to_parquet
-from rocketha_spark.projection import project
+from rocketha_spark import audits, engines, figures
+from rocketha_spark.duck import Duck
+from rocketha_spark.exports import opened
 from rocketha_spark.read import read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _ARROW = "-Darrow.enable_null_check_for_get=false"
 SETTINGS = {
@@ -30,13 +35,19 @@ SETTINGS = {
 }
 """Where a user says nothing of them; docs/spark.rst, Speed."""
 FIGURES = (*figures.FIGURES, "consumer_lag")
+SPARKS = ("to_parquet", "project")
+"""What only Spark does."""
+ENGINES = ("auto", "duckdb", "spark")
+DUCK_BYTES = 4 << 30
+"""Of log: of more than that, and without a word from the user, Spark is started."""
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rocketha_spark", description=__doc__)
     jobs = parser.add_subparsers(dest="name", required=True, metavar="NAME")
     functions = {**audits.AUDITS, "unkept": audits.unkept, **figures.FIGURES, "consumer_lag": figures.consumer_lag}
-    says = {name: " ".join((each.__doc__ or "").partition("\n\n")[0].split()) for name, each in functions.items()}
+    says = {"all": "every audit; each finding says which one found it"}
+    says |= {name: " ".join((each.__doc__ or "").partition("\n\n")[0].split()) for name, each in functions.items()}
     says |= {"to_parquet": "write Parquet files by replica, day and hour", "report": "write a page of HTML"}
     says["project"] = "write the columns without bodies beside the log; questions about those become faster"
     for name, help_ in says.items():
@@ -44,6 +55,14 @@ def _parser() -> argparse.ArgumentParser:
         job.add_argument("path", help="an export's directory, or a glob of several")
         if name != "project":
             job.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the table")
+        if name not in SPARKS:
+            job.add_argument(
+                "--engine",
+                choices=ENGINES,
+                default="auto",
+                help="what computes; auto: DuckDB in this process, where it is installed and the logs have up to"
+                f" {DUCK_BYTES >> 30} GiB, else Spark, and that under spark-submit",
+            )
         if name == "unkept":
             job.add_argument("ledger", help="JSON lines, .csv with names, or .parquet: topic, uniq_key and more")
         if name in ("to_parquet", "report"):
@@ -53,72 +72,136 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _ledger(spark: SparkSession, path: str) -> DataFrame:
-    if path.endswith(".csv"):
-        return spark.read.csv(path, header=True)
-    return spark.read.parquet(path) if path.endswith(".parquet") else spark.read.json(path)
-
-
-def _rows(spark: SparkSession, given: argparse.Namespace, options: dict[str, str]) -> int:
+def _rows(session: engines.Session, given: argparse.Namespace, options: dict[str, str]) -> int:
     """Prints them, a JSON object a line."""
+    if given.name == "all":
+        found = [
+            _print(name, rows, given.limit, "findings", {"audit": name})
+            for name, rows in audits.every(session, given.path, **options)
+        ]
+        return int(any(found))
     if given.name == "unkept":
-        table = read(spark, given.path, audits.COLUMNS["unkept"], **{"onCorrupt": "row", **options})
-        found = audits.unkept(table, _ledger(spark, given.ledger))
-    elif given.name in FIGURES:
-        found = figures.figure(spark, given.name, given.path, **options)
-        found = found.orderBy(*found.columns[:3])
-    else:
-        found = audits.audit(spark, given.name, given.path, **options)
-    lines = [row[0] for row in found.select(sql.to_json(sql.struct("*"))).take(given.limit + 1)]
-    for line in lines[: given.limit]:
-        print(line)
-    more = "more than " if len(lines) > given.limit else ""
-    count = f"{more}{min(len(lines), given.limit)}"
+        table = read(session, given.path, audits.COLUMNS["unkept"], **{"onCorrupt": "row", **options})
+        return int(_print(given.name, audits.unkept(table, engines.file(session, given.ledger)), given.limit))
     if given.name in FIGURES:
-        print(f"{given.name}: {count} rows")
+        figure = figures.figure(session, given.name, given.path, **options)
+        _print(given.name, figure.orderBy(*figure.columns[:3]), given.limit, "rows")
         return 0
-    print(f"{given.name}: {count} findings" if lines else f"{given.name}: nothing found")
-    return int(bool(lines))
+    return int(_print(given.name, audits.audit(session, given.name, given.path, **options), given.limit))
 
 
-def _run(spark: SparkSession, given: argparse.Namespace, options: dict[str, str]) -> int:
-    if given.name == "project":
-        print(f"project: {project(spark, given.path)} segments written")
-        return 0
-    if given.name == "to_parquet":
-        written = to_parquet(spark, given.path, given.target, **options).count()
-        print(f"to_parquet: {written} messages in {given.target}")
-        return 0
+def _print(
+    name: str, found: DataFrame, limit: int, what: str = "findings", more: dict[str, object] | None = None
+) -> bool:
+    """Whether there are any."""
+    rows = found.limit(limit + 1).collect()
+    for row in rows[:limit]:
+        print(_line({**(more or {}), **row.asDict(recursive=True)}))
+    if not rows and what == "findings":
+        print(f"{name}: nothing found")
+        return False
+    print(f"{name}: {'more than ' if len(rows) > limit else ''}{min(len(rows), limit)} {what}")
+    return True
+
+
+def _line(row: dict[str, object]) -> str:
+    """As Spark's to_json has it."""
+    there = {name: value for name, value in row.items() if value is not None}
+    return json.dumps(there, ensure_ascii=False, separators=(",", ":"), default=_text)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, datetime):  # Spark gives local time without a zone
+        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    return base64.b64encode(bytes(value)).decode() if isinstance(value, bytes | bytearray) else str(value)
+
+
+def _run(session: engines.Session, given: argparse.Namespace, options: dict[str, str]) -> int:
     if given.name == "report":
         from rocketha_spark.report import write_report  # its libraries draw; nothing else needs them
 
-        found = [each for each in write_report(spark, given.path, given.target, **options) if each.findings]
+        found = [each for each in write_report(session, given.path, given.target, **options) if each.findings]
         print(
             f"report: {given.target}; {', '.join(each.name for each in found) or 'none'} of the audits found something"
         )
         return 0
-    return _rows(spark, given, options)
+    if given.name not in SPARKS:
+        return _rows(session, given, options)
+    assert not isinstance(session, Duck)
+    if given.name == "project":
+        from rocketha_spark.projection import project
+
+        print(f"project: {project(session, given.path)} segments written")
+        return 0
+    from rocketha_spark.parquet import to_parquet
+
+    written = to_parquet(session, given.path, given.target, **options).count()
+    print(f"to_parquet: {written} messages in {given.target}")
+    return 0
+
+
+def _in_duck(given: argparse.Namespace) -> bool:
+    """Whether DuckDB is to do it.
+
+    :raises RockethaError: there is no such export.
+    """
+    engine = getattr(given, "engine", "spark")
+    if engine != "auto":
+        return bool(engine == "duckdb")
+    if "PYSPARK_GATEWAY_PORT" in os.environ or any(map(_missing, ("duckdb", "sqlframe"))):  # spark-submit sets it
+        return False
+    return sum(each.manifest.end - each.manifest.begin for each in opened(given.path)) <= DUCK_BYTES
+
+
+def _missing(module: str) -> bool:
+    return importlib.util.find_spec(module) is None
+
+
+@contextmanager
+def _spark(name: str) -> Iterator[Any]:
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+    settings = SparkConf()
+    if settings.get("spark.master", "local").startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # elsewhere workers have a Python of their own
+    for key, value in SETTINGS.items():
+        settings.setIfMissing(key, value)
+    there = SparkSession.getActiveSession()
+    spark = SparkSession.builder.config(conf=settings).appName(f"rocketha {name}").getOrCreate()
+    try:
+        yield spark
+    finally:
+        if there is None:
+            spark.stop()
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a job; its exit status."""
     given = _parser().parse_args(arguments)
     options = dict(each.partition("=")[::2] for each in getattr(given, "option", ()))
-    settings = SparkConf()
-    if settings.get("spark.master", "local").startswith("local"):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # elsewhere workers have a Python of their own
-    for name, value in SETTINGS.items():
-        settings.setIfMissing(name, value)
-    there = SparkSession.getActiveSession()
-    spark = SparkSession.builder.config(conf=settings).appName(f"rocketha {given.name}").getOrCreate()
     try:
-        return _run(spark, given, options)
-    except (PySparkException, RockethaError, OSError, ImportError) as error:
-        print(_reason(str(error)), file=sys.stderr)
-        return 2
-    finally:
-        if there is None:
-            spark.stop()
+        with Duck() if _in_duck(given) else _spark(given.name) as session:
+            return _run(session, given, options)
+    except (RockethaError, OSError) as error:
+        return _refused(_reason(str(error)))
+    except ImportError as error:
+        return _refused(f"{error.name or error} is missing: pip install 'rocketha[arrow]', or 'rocketha[spark]'")
+    except Exception as error:  # of engines, which need not be imported
+        if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
+            raise KeyboardInterrupt from None
+        engine = type(error).__module__.partition(".")[0].lstrip("_")
+        if engine not in ("pyspark", "duckdb", "sqlframe", "sqlglot"):
+            raise
+        text = str(error) if engine == "pyspark" else str(error).strip().partition("\n")[0]  # below, SQL of ours
+        return _refused(_reason(text))
+
+
+def _refused(why: str) -> int:
+    print(why, file=sys.stderr)
+    return 2
 
 
 def _reason(text: str) -> str:

@@ -1,19 +1,27 @@
 """Questions about exports, each a function from a table to the rows that answer it; none means that all is well.
 
 A table is what :func:`rocketha_spark.read.read` gives; :data:`COLUMNS` says which columns each needs.  They are plans
-that Spark carries out when rows are asked for: nothing is collected.
+that Spark or DuckDB carries out when rows are asked for: nothing is collected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as sql
-
+from rocketha.errors import ConfigError
 from rocketha.wire.properties import INNER_NUM
+from rocketha_spark.duck import Duck
+from rocketha_spark.engines import plans, small
+from rocketha_spark.exports import Export, opened
 from rocketha_spark.kinds import HALF, OP, TIMER
+from rocketha_spark.options import parse
 from rocketha_spark.read import queued, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from rocketha_spark.engines import Session
 
 PLACES_MAX = 100
 """Of one duplicate that are named."""
@@ -27,10 +35,12 @@ def loss(table: DataFrame) -> DataFrame:
 
     What is missing before a queue's first record was deleted in time, or exported by nobody, and is not counted.
     """
-    inner = sql.col("properties").getItem(INNER_NUM).try_cast("bigint")
+    sql, window = plans(table)
+    number = f"concat(properties['{INNER_NUM}'], ';')"  # to Java, $ is also before a line's end
+    inner = sql.expr(f"try_cast(regexp_extract({number}, '^([+-]?[0-9]+);$', 1) AS bigint)")
     taken = sql.greatest(sql.coalesce(inner, sql.lit(1)), sql.lit(1))
     before = (
-        Window.partitionBy(*_QUEUE).orderBy("queue_offset", "phys_offset").rowsBetween(Window.unboundedPreceding, -1)
+        window.partitionBy(*_QUEUE).orderBy("queue_offset", "phys_offset").rowsBetween(window.unboundedPreceding, -1)
     )
     first = sql.max(sql.col("queue_offset") + taken).over(before)
     gaps = queued(table).withColumn("first", first).where(sql.col("queue_offset") > sql.col("first"))
@@ -49,6 +59,7 @@ def duplicates(table: DataFrame) -> DataFrame:
     A message that is delivered again keeps its key: it is told apart by its ``reconsume_times``.  So does one that
     waits for its time or its transaction: there only what producers sent counts, by the topic that it is for.
     """
+    sql = plans(table).sql
     standing = queued(table)
     by_offset = _doubled(standing, "queue_offset", _QUEUE, sql.col("queue_offset").cast("string"))
     waiting = sql.col("stored_again") & sql.col("kind").isin(TIMER, HALF, OP)
@@ -59,6 +70,7 @@ def duplicates(table: DataFrame) -> DataFrame:
 
 
 def _doubled(table: DataFrame, kind: str, keys: tuple[str, ...], value: Column) -> DataFrame:
+    sql = plans(table).sql
     places = sql.slice(sql.sort_array(sql.collect_list("phys_offset")), 1, PLACES_MAX)
     found = table.groupBy(*keys, value.alias("value")).agg(
         sql.count("*").alias("records"), places.alias("phys_offsets"), sql.min("queue_id").alias("lowest_queue")
@@ -79,7 +91,8 @@ def order(table: DataFrame) -> DataFrame:
     """Records that were stored earlier than the one before them in the log (``store_ts``), or that stand in the log
     before the one before them in their queue (``queue_offset``).
     """
-    in_file = Window.partitionBy("replica", "source_file").orderBy("phys_offset")
+    sql, window = plans(table)
+    in_file = window.partitionBy("replica", "source_file").orderBy("phys_offset")
     stamped = table.where("store_ts is not null")
     within = stamped.withColumn("before", sql.lag("store_ts").over(in_file)).where("store_ts < before")
     edges = stamped.groupBy("replica", "source_file").agg(
@@ -87,9 +100,9 @@ def order(table: DataFrame) -> DataFrame:
         sql.min_by("store_ts", "phys_offset").alias("store_ts"),
         sql.max_by("store_ts", "phys_offset").alias("last"),
     )
-    across = Window.partitionBy("replica").orderBy("phys_offset")  # a row for each file
+    across = window.partitionBy("replica").orderBy("phys_offset")  # a row for each file
     between = edges.withColumn("before", sql.lag("last").over(across)).where("store_ts < before")
-    in_queue = Window.partitionBy(*_QUEUE).orderBy("queue_offset", "phys_offset")
+    in_queue = window.partitionBy(*_QUEUE).orderBy("queue_offset", "phys_offset")
     behind = sql.lag("phys_offset").over(in_queue)
     queues = queued(table).withColumn("before", behind).where("phys_offset < before")
     kinds = [("store_ts", within), ("store_ts", between), ("queue_offset", queues)]
@@ -101,11 +114,12 @@ def divergence(table: DataFrame) -> DataFrame:
     """Of each epoch the first ``phys_offset`` at which replicas differ, and what stands there: how many ``replicas``
     have a record there, and how many ``contents`` these have.  Only what lies within every replica is compared.
     """
+    sql = plans(table).sql
     ends = table.groupBy("replica").agg(
         sql.min("phys_offset").alias("begin"), sql.max(sql.col("phys_offset") + sql.col("size")).alias("end")
     )
     common = ends.agg(sql.max("begin").alias("low"), sql.min("end").alias("high"), sql.count("*").alias("all"))
-    inside = table.crossJoin(sql.broadcast(common)).where("phys_offset >= low and phys_offset < high")
+    inside = table.crossJoin(small(common)).where("phys_offset >= low and phys_offset < high")
     places = inside.groupBy("phys_offset").agg(
         sql.min("epoch").alias("epoch"),
         sql.count("*").alias("replicas"),
@@ -124,13 +138,14 @@ def epochs(table: DataFrame) -> DataFrame:
     """Epochs that begin in the log before a lower one has ended (``regress``), and those that do not begin at the same
     offset in all replicas whose log goes back that far (``start``).
     """
+    sql, window = plans(table)
     found = (
         table.where("epoch is not null").groupBy("replica", "epoch").agg(sql.min("phys_offset").alias("phys_offset"))
     )
-    along = Window.partitionBy("replica").orderBy("phys_offset")
+    along = window.partitionBy("replica").orderBy("phys_offset")
     regress = found.withColumn("before", sql.lag("epoch").over(along)).where("epoch < before")
     later = found.withColumn("number", sql.row_number().over(along)).where("number > 1")  # the first may be cut off
-    starts = later.withColumn("least", sql.min("phys_offset").over(Window.partitionBy("epoch")))
+    starts = later.withColumn("least", sql.min("phys_offset").over(window.partitionBy("epoch")))
     kinds = [("regress", regress), ("start", starts.where("phys_offset > least"))]
     parts = [rows.select(sql.lit(kind).alias("kind"), "replica", "epoch", "phys_offset") for kind, rows in kinds]
     return parts[0].unionByName(parts[1])
@@ -138,6 +153,7 @@ def epochs(table: DataFrame) -> DataFrame:
 
 def corrupt(table: DataFrame) -> DataFrame:
     """Damaged records: where they stand, and of which topic they say that they are."""
+    sql = plans(table).sql
     return table.where(~sql.col("crc_ok")).select("replica", "phys_offset", "size", "topic", "source_file")
 
 
@@ -147,9 +163,16 @@ def unkept(table: DataFrame, ledger: DataFrame) -> DataFrame:
 
     :param ledger: of each message that was acknowledged ``topic`` and ``uniq_key`` (what a SendResult calls msgId), and
         whatever else its writer wants to see of those that are missing.
+    :raises ConfigError: it has no such column.
     """
+    there = [name.lower() for name in ledger.columns]
+    missing = [name for name in ("topic", "uniq_key") if name not in there]
+    if missing:
+        raise ConfigError(f"the ledger has no column {' and no '.join(missing)}: it has {', '.join(there) or 'none'}")
+    sql = plans(table).sql
     kept = queued(table).select(sql.col("real_topic").alias("topic"), "uniq_key")
-    return ledger.join(kept, ["topic", "uniq_key"], "left_anti")
+    lost = ledger.join(kept, ["topic", "uniq_key"], "left_anti")
+    return lost.select(*ledger.columns)  # sqlframe has the keys twice
 
 
 def unclean(table: DataFrame, cuts: DataFrame) -> DataFrame:
@@ -160,6 +183,7 @@ def unclean(table: DataFrame, cuts: DataFrame) -> DataFrame:
 
     :param cuts: the table with the option ``cuts``.
     """
+    sql = plans(table).sql
     kept = queued(table).select("real_topic", "uniq_key")
     messages = queued(cuts).where(sql.col("kind") != OP)
     lost = messages.join(kept, ["real_topic", "uniq_key"], "left_anti")
@@ -202,13 +226,32 @@ COLUMNS = {
 """What each reads; the others are not made."""
 
 
-def audit(spark: SparkSession, name: str, path: str, **options: str) -> DataFrame:
+def answerable(exports: Sequence[Export]) -> list[str]:
+    """The audits of these exports: what an earlier exporter took back is no table."""
+    indexed = all(cut.segments for export in exports for cut in export.manifest.cuts)
+    return [name for name in AUDITS if name != "unclean" or indexed]
+
+
+def every(session: Session, path: str, **options: str) -> Iterator[tuple[str, DataFrame]]:
+    """The findings of each audit, by its name.
+
+    :param options: as for :func:`audit`.
+    """
+    options = {"onCorrupt": "row", **options}
+    names = answerable(opened(path, parse({"path": path, **options}).replica))
+    if isinstance(session, Duck):  # once for all of them
+        session.read(path, sorted({each for name in names for each in COLUMNS[name]}), options)
+    for name in names:
+        yield name, audit(session, name, path, **options)
+
+
+def audit(session: Session, name: str, path: str, **options: str) -> DataFrame:
     """The findings of an audit of the exports at a path; damaged records count as rows unless ``onCorrupt`` is given.
 
     :param name: of :data:`AUDITS`.
     """
     options = {"onCorrupt": "row", **options}
     if name == "unclean":
-        table = read(spark, path, COLUMNS["unkept"], **options)
-        return unclean(table, read(spark, path, COLUMNS[name], **{**options, "cuts": "true"}))
-    return AUDITS[name](read(spark, path, COLUMNS[name], **options))
+        table = read(session, path, COLUMNS["unkept"], **options)
+        return unclean(table, read(session, path, COLUMNS[name], **{**options, "cuts": "true"}))
+    return AUDITS[name](read(session, path, COLUMNS[name], **options))

@@ -1,33 +1,55 @@
 """Measures of exports, each a function from a table to rows of figures: delays, shares, bytes, what groups have ahead.
 
 A table is what :func:`rocketha_spark.read.read` gives; :data:`COLUMNS` says which columns each needs.  They are plans
-that Spark carries out when rows are asked for; what they group by is few: minutes, queues, topics of a day.
+that Spark or DuckDB carries out when rows are asked for; what they group by is few: minutes, queues, topics of a day.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as sql
+import pyarrow as pa
 
 from rocketha.errors import CorruptStore, RemoteProtocolError
+from rocketha_spark.engines import made, plans, small
 from rocketha_spark.exports import Export, opened, read_within
 from rocketha_spark.options import parse
 from rocketha_spark.read import queued, read
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from rocketha_spark.engines import Session
+
 PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 CONSUMER_OFFSETS = "config/consumerOffset.json"
 _QUEUE = ("topic", "queue_id")
+_OFFSETS = pa.schema(
+    [
+        ("replica", pa.string()),
+        ("consumer_group", pa.string()),
+        ("topic", pa.string()),
+        ("queue_id", pa.int32()),
+        ("consumer_offset", pa.int64()),
+    ]
+)
 
 
-def _elapsed(begin: Column, end: Column) -> Column:
-    return sql.unix_millis(end) - sql.unix_millis(begin)
+def _elapsed(sql: Any, begin: Column, end: Column) -> Column:
+    """In ms.  Of DuckDB's times sqlframe makes whole seconds only, of what is not microseconds."""
+    elapsed: Column = sql.round((sql.unix_micros(end) - sql.unix_micros(begin)) / 1000)
+    return elapsed.cast("bigint")  # of centuries a double is less than exact, and casts differ
 
 
-def span(seconds: int) -> Column:
-    """``begin``: the multiple of so many seconds within which a message was stored."""
-    return sql.timestamp_seconds(sql.floor(sql.unix_seconds("store_ts") / seconds) * seconds).alias("begin")
+def span(sql: Any, seconds: int) -> Column:
+    """``begin``: the multiple of so many seconds within which a message was stored.
+
+    :param sql: the functions of an engine.
+    """
+    spans: Column = sql.floor(sql.unix_micros("store_ts") / (seconds * 10**6))
+    begin: Column = sql.timestamp_seconds(spans * seconds)
+    return begin.alias("begin")
 
 
 def lag(table: DataFrame, seconds: int = 60) -> DataFrame:
@@ -40,14 +62,16 @@ def lag(table: DataFrame, seconds: int = 60) -> DataFrame:
 
     :param seconds: of a row, instead of a minute.
     """
+    sql = plans(table).sql
     timed = table.where("born_ts is not null and store_ts is not null and not stored_again")
-    taken = timed.select("replica", span(seconds), _elapsed(sql.col("born_ts"), sql.col("store_ts")).alias("ms"))
+    elapsed = _elapsed(sql, sql.col("born_ts"), sql.col("store_ts"))
+    taken = timed.select("replica", span(sql, seconds), elapsed.alias("ms"))
     found = taken.groupBy("replica", "begin").agg(
         sql.count("*").alias("messages"),
         sql.percentile("ms", list(PERCENTILES.values())).alias("all"),
         sql.max("ms").alias("longest"),
     )
-    each = [sql.col("all")[at].alias(name) for at, name in enumerate(PERCENTILES)]
+    each = [sql.element_at("all", at).alias(name) for at, name in enumerate(PERCENTILES, 1)]
     return found.select("replica", "begin", "messages", *each, "longest")
 
 
@@ -55,13 +79,14 @@ def skew(table: DataFrame) -> DataFrame:
     """For each replica, topic and queue ``messages``, ``bytes``, and ``times_mean``: its messages over those of the
     topic's mean queue with any; 1 in all of them is even.
     """
+    sql, window = plans(table)
     found = (
         queued(table)
         .where("topic is not null")
         .groupBy("replica", *_QUEUE)
         .agg(sql.count("*").alias("messages"), sql.sum("size").alias("bytes"))
     )
-    mean = sql.avg("messages").over(Window.partitionBy("replica", "topic"))
+    mean = sql.avg("messages").over(window.partitionBy("replica", "topic"))
     return found.withColumn("times_mean", sql.col("messages") / mean)
 
 
@@ -69,10 +94,11 @@ def cost(table: DataFrame) -> DataFrame:
     """For each replica, topic and day (``dt``, of UTC) ``messages``, ``bytes`` of log, ``body_bytes`` of these, and the
     ``share`` of the day's bytes.
     """
+    sql, window = plans(table)
     found = table.groupBy("replica", "dt", "topic").agg(
         sql.count("*").alias("messages"), sql.sum("size").alias("bytes"), sql.sum("body_length").alias("body_bytes")
     )
-    return found.withColumn("share", sql.col("bytes") / sql.sum("bytes").over(Window.partitionBy("replica", "dt")))
+    return found.withColumn("share", sql.col("bytes") / sql.sum("bytes").over(window.partitionBy("replica", "dt")))
 
 
 FIGURES: dict[str, Callable[[DataFrame], DataFrame]] = {"lag": lag, "skew": skew, "cost": cost}
@@ -86,18 +112,18 @@ COLUMNS = {
 """What each reads; the others are not made."""
 
 
-def figure(spark: SparkSession, name: str, path: str, **options: str) -> DataFrame:
+def figure(session: Session, name: str, path: str, **options: str) -> DataFrame:
     """A measure of the exports at a path; damaged records are left out of times and queues.
 
     :param name: of :data:`FIGURES`, or ``consumer_lag``.
     """
     options = {"onCorrupt": "row", **options}
     if name == "consumer_lag":
-        return consumer_lag(spark, path, **options)
-    return FIGURES[name](read(spark, path, COLUMNS[name], **options))
+        return consumer_lag(session, path, **options)
+    return FIGURES[name](read(session, path, COLUMNS[name], **options))
 
 
-def consumer_lag(spark: SparkSession, path: str, **options: str) -> DataFrame:
+def consumer_lag(session: Session, path: str, **options: str) -> DataFrame:
     """For each replica, group and queue that the group has an offset of: that ``consumer_offset``, the queue's ``end``,
     how many ``messages`` are between, since when the first of them waits (``waits_since``), and ``behind_ms``: from
     then to the queue's newest message.
@@ -108,15 +134,14 @@ def consumer_lag(spark: SparkSession, path: str, **options: str) -> DataFrame:
     """
     replica = parse({"path": path, **options}).replica
     rows = [row for export in opened(path, replica) for row in consumer_offsets(export)]
-    offsets = spark.createDataFrame(
-        rows, "replica string, consumer_group string, topic string, queue_id int, consumer_offset bigint"
-    )
-    waiting = queued(read(spark, path, COLUMNS["consumer_lag"], **options))
+    offsets = made(session, rows, _OFFSETS)
+    sql = plans(offsets).sql
+    waiting = queued(read(session, path, COLUMNS["consumer_lag"], **options))
     queues = waiting.groupBy("replica", *_QUEUE).agg(
         (sql.max("queue_offset") + 1).alias("end"), sql.max("store_ts").alias("newest")
     )
     ahead = (
-        waiting.join(sql.broadcast(offsets), ["replica", *_QUEUE])
+        waiting.join(small(offsets), ["replica", *_QUEUE])
         .where("queue_offset >= consumer_offset")
         .groupBy("replica", "consumer_group", *_QUEUE)
         .agg(sql.count("*").alias("messages"), sql.min("store_ts").alias("waits_since"))
@@ -124,7 +149,7 @@ def consumer_lag(spark: SparkSession, path: str, **options: str) -> DataFrame:
     found = offsets.join(queues, ["replica", *_QUEUE], "left").join(
         ahead, ["replica", "consumer_group", *_QUEUE], "left"
     )
-    behind = _elapsed(sql.col("waits_since"), sql.col("newest"))
+    behind = _elapsed(sql, sql.col("waits_since"), sql.col("newest"))
     return found.select(
         "replica",
         "consumer_group",

@@ -1,7 +1,8 @@
 """One page about exports, for a person: what there is, what the audits say, and charts; a file that needs no other.
 
-Theory of operation: what Spark gives is bounded before it comes here: findings by :data:`FINDINGS`, points of a line by
-:data:`POINTS`, bars by :data:`BARS`.  The page has no script, and forbids itself whatever it does not bring along.
+Theory of operation: what the engine gives is bounded before it comes here: findings by :data:`FINDINGS`, points of a
+line by :data:`POINTS`, bars by :data:`BARS`.  The page has no script, and forbids itself whatever it does not bring
+along.
 """
 
 from __future__ import annotations
@@ -12,19 +13,22 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import attrs
 from jinja2 import Environment, PackageLoader
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as sql
 
 from rocketha.export.target import local_path
 from rocketha_spark import drawings
-from rocketha_spark.audits import AUDITS, audit
+from rocketha_spark.audits import AUDITS, every
+from rocketha_spark.engines import Session, plans
 from rocketha_spark.exports import Export, opened
 from rocketha_spark.figures import COLUMNS, PERCENTILES, consumer_lag, figure, lag, span
 from rocketha_spark.options import parse
 from rocketha_spark.read import read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
 
 FINDINGS = 20
 """Of an audit that are shown."""
@@ -57,7 +61,7 @@ class Chart:
     picture: str | None
 
 
-def write_report(spark: SparkSession, path: str, target: str, **options: str) -> tuple[Verdict, ...]:
+def write_report(session: Session, path: str, target: str, **options: str) -> tuple[Verdict, ...]:
     """A page of HTML at ``target``, replaced when it is whole; what its audits found.
 
     :param path: of one or more exports.
@@ -66,10 +70,8 @@ def write_report(spark: SparkSession, path: str, target: str, **options: str) ->
     """
     target = local_path(target)
     exports = opened(path, parse({"path": path, **options}).replica)
-    indexed = all(cut.segments for export in exports for cut in export.manifest.cuts)
-    names = [name for name in AUDITS if name != "unclean" or indexed]  # an earlier exporter's cuts are no table
-    verdicts = tuple(_verdict(spark, name, path, options) for name in names)
-    charts = list(_charts(spark, exports, path, {"onCorrupt": "row", **options}))
+    verdicts = tuple(_verdict(name, found) for name, found in every(session, path, **options))
+    charts = list(_charts(session, exports, path, {"onCorrupt": "row", **options}))
     environment = Environment(loader=PackageLoader("rocketha_spark"), autoescape=True)
     page = environment.get_template("report.html.jinja").render(
         exports=[each.manifest for each in exports], verdicts=verdicts, charts=charts, time=_time
@@ -86,36 +88,36 @@ def write_report(spark: SparkSession, path: str, target: str, **options: str) ->
     return verdicts
 
 
-def _verdict(spark: SparkSession, name: str, path: str, options: dict[str, str]) -> Verdict:
-    found = audit(spark, name, path, **options)
-    rows = found.take(FINDINGS + 1)
+def _verdict(name: str, found: DataFrame) -> Verdict:
+    rows = found.limit(FINDINGS + 1).collect()
     says = (AUDITS[name].__doc__ or "").partition("\n\n")[0].replace("``", "")
     cells = tuple(tuple(drawings.name(str(value)) for value in row) for row in rows[:FINDINGS])
     return Verdict(name, " ".join(says.split()), tuple(found.columns), cells, len(rows) > FINDINGS)
 
 
-def _charts(spark: SparkSession, exports: Sequence[Export], path: str, options: dict[str, str]) -> Iterator[Chart]:
+def _charts(session: Session, exports: Sequence[Export], path: str, options: dict[str, str]) -> Iterator[Chart]:
     step = _step(exports)
-    timed = read(spark, path, ("replica", "store_ts"), **options).where("store_ts is not null")
-    counts = timed.groupBy("replica", span(step)).agg(sql.count("*").alias("messages")).orderBy("begin")
+    timed = read(session, path, ("replica", "store_ts"), **options).where("store_ts is not null")
+    sql = plans(timed).sql
+    counts = timed.groupBy("replica", span(sql, step)).agg(sql.count("*").alias("messages")).orderBy("begin")
     series: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
-    for row in counts.take(POINTS * len(exports)):
+    for row in counts.limit(POINTS * len(exports)).collect():
         series[row["replica"]].append((_utc(row["begin"]), row["messages"] / step))
     yield _lines("Messages", f"Stored a second, in steps of {step} s.", series, "messages/s")
-    delays = lag(read(spark, path, COLUMNS["lag"], **options), step).orderBy("begin")
+    delays = lag(read(session, path, COLUMNS["lag"], **options), step).orderBy("begin")
     series = defaultdict(list)
-    for row in delays.take(POINTS * len(exports)):
+    for row in delays.limit(POINTS * len(exports)).collect():
         for percentile in PERCENTILES:
             label = percentile if len(exports) == 1 else f"{row['replica']} {percentile}"
             series[label].append((_utc(row["begin"]), row[percentile]))
     yield _lines("Delay", "From the producer's clock to the log's, percentiles.", series, "ms", logarithmic=True)
-    cost = figure(spark, "cost", path, **options).where("topic is not null").groupBy("replica", "topic")
+    cost = figure(session, "cost", path, **options).where("topic is not null").groupBy("replica", "topic")
     mebibytes = (sql.sum("bytes") / 2**20).alias("value")
     yield _bars("Bytes", "Topics with the most of the log.", cost.agg(mebibytes), ("topic",), exports, "MiB")
-    skew = figure(spark, "skew", path, **options).withColumnRenamed("times_mean", "value").where("value > 1")
+    skew = figure(session, "skew", path, **options).withColumnRenamed("times_mean", "value").where("value > 1")
     says = "Queues with more messages than their topic's mean queue."
     yield _bars("Skew", says, skew, ("topic", "queue_id"), exports, "times the mean")
-    waiting = consumer_lag(spark, path, **options).withColumnRenamed("messages", "value").where("value > 0")
+    waiting = consumer_lag(session, path, **options).withColumnRenamed("messages", "value").where("value > 0")
     says = "Messages that a group has not consumed, at the export's end."
     yield _bars("Consumers", says, waiting, ("consumer_group", "topic", "queue_id"), exports, "messages")
 
@@ -139,7 +141,7 @@ def _lines(
 
 
 def _bars(title: str, says: str, rows: DataFrame, names: Sequence[str], exports: Sequence[Export], unit: str) -> Chart:
-    top = rows.orderBy(sql.desc("value"), "replica", *names).limit(BARS).collect()
+    top = rows.orderBy(plans(rows).sql.desc("value"), "replica", *names).limit(BARS).collect()
     shown = names if len(exports) == 1 else ("replica", *names)
     values = [(_label(row, shown), float(row["value"])) for row in top]
     return Chart(title, says, _uri(drawings.bars(values, unit)) if values else None)

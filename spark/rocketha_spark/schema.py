@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
 from rocketha.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 _TIMES = pa.timestamp("us", tz="UTC")
 _MAP = pa.map_(pa.string(), pa.string())
@@ -75,7 +78,12 @@ def ddl(names: Sequence[str] = ()) -> str:
     :param names: its columns; all without.
     :raises ConfigError: one that is not there.
     """
-    return ", ".join(f"{name} {_SPARK_NAMES[ARROW_TYPES[known(name)]]}" for name in names or ARROW_TYPES)
+    return ddl_of(arrow_schema([known(name) for name in names or ARROW_TYPES]))
+
+
+def ddl_of(schema: pa.Schema) -> str:
+    """A schema of Arrow's as Spark writes it."""
+    return ", ".join(f"{field.name} {_SPARK_NAMES[field.type]}" for field in schema)
 
 
 def known(name: str) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import json
 import shutil
 import tempfile
 import unittest
 from collections import Counter, defaultdict
 from pathlib import Path
+
+import pyarrow as pa
 
 from rocketha.store import epoch_file
 from rocketha.store.posix_disk import PosixDisk
@@ -19,10 +22,11 @@ from rocketha.wire.properties import parse
 from rocketha.wire.record import Record
 from rocketha_spark import __main__ as command
 from rocketha_spark import audits
+from rocketha_spark.engines import made as made_table
 from rocketha_spark.read import read
 from tests.export.stores import Store, made
 from tests.seeds import SeededCase
-from tests.spark.session import session
+from tests.spark.engines import OnDuck, OnSpark
 
 
 def queued(store: Store) -> dict[tuple[str, int], list[Record]]:
@@ -34,7 +38,7 @@ def queued(store: Store) -> dict[tuple[str, int], list[Record]]:
     return found
 
 
-class AuditTests(SeededCase):
+class AuditTests(OnSpark, SeededCase):
     """Stores of some hundred messages, with transactions and batches that take several queue offsets."""
 
     maxDiff = None
@@ -43,7 +47,7 @@ class AuditTests(SeededCase):
         folder = tempfile.TemporaryDirectory(prefix="rocketha-audits-")
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
-        session()  # before the command, which takes the one that there is
+        self.session = self.started()
 
     def store(self, count: int = 300) -> Store:
         store = Store(self.root / "store")
@@ -77,7 +81,7 @@ class AuditTests(SeededCase):
         return self.root / name
 
     def findings(self, name: str, path: str = "a") -> list[dict[str, object]]:
-        rows = audits.audit(session(), name, str(self.root / path)).collect()
+        rows = audits.audit(self.session, name, str(self.root / path)).collect()
         return [row.asDict() for row in rows]
 
     def flip(self, path: Path, at: int, size: int) -> None:
@@ -174,10 +178,9 @@ class AuditTests(SeededCase):
         store.append(lives)
         self.export(store)
         self.assertEqual((self.findings("duplicates"), self.findings("loss")), ([], []))
-        ledger = session().createDataFrame(
-            [("A", f"k{number}") for number in range(1, 7)], "topic string, uniq_key string"
-        )
-        table = read(session(), str(self.root / "a"), audits.COLUMNS["unkept"])
+        keys = pa.schema([("topic", pa.string()), ("uniq_key", pa.string())])
+        ledger = made_table(self.session, [("A", f"k{number}") for number in range(1, 7)], keys)
+        table = read(self.session, str(self.root / "a"), audits.COLUMNS["unkept"])
         self.assertEqual([row["uniq_key"] for row in audits.unkept(table, ledger).collect()], ["k6"])
         again = [store.append([each])[0] for each in (lives[7], lives[4], lives[1])]
         self.export(store)
@@ -277,7 +280,8 @@ class AuditTests(SeededCase):
 
     def test_command(self) -> None:
         """What it prints, and its exit status."""
-        session()
+        self.released()
+        engine = ("--engine", self.engine)
         store = self.store(60)
         path = self.export(store)
         for arguments, status, says in (
@@ -287,16 +291,27 @@ class AuditTests(SeededCase):
         ):
             out = io.StringIO()
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()) as errors:
-                self.assertEqual(command.main(arguments), status)
+                self.assertEqual(command.main([*arguments, *engine]), status)
             self.assertEqual(out.getvalue(), says)
             self.assertEqual(bool(errors.getvalue()), status == 2)
             if status:
                 self.assertRegex(errors.getvalue(), "^(no export at .*/none: a directory|onCorrupt is one of)")
         self.flip(path, next(at for at, each in store.records.items() if len(each.body) > 90) + 100, store.file_size)
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            self.assertEqual(command.main(["corrupt", str(path)]), 1)
+            self.assertEqual(command.main(["corrupt", str(path), *engine]), 1)
         self.assertIn('"phys_offset":', out.getvalue())
         self.assertTrue(out.getvalue().endswith("corrupt: 1 findings\n"))
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            self.assertEqual(command.main(["all", str(path), *engine]), 1)
+        lines = out.getvalue().splitlines()
+        said = [line for line in lines if not line.startswith("{")]
+        self.assertEqual([line.partition(":")[0] for line in said], list(audits.AUDITS))
+        self.assertIn("corrupt: 1 findings", said)
+        self.assertEqual([json.loads(line)["audit"] for line in lines if line.startswith("{")], ["corrupt"])
+
+
+class DuckAuditTests(OnDuck, AuditTests):
+    """Without Spark."""
 
 
 if __name__ == "__main__":

@@ -13,13 +13,16 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as sql
 
 from rocketha_spark import audits, figures
+from rocketha_spark.engines import made, plans
 from rocketha_spark.read import read
 from tests.seeds import SeededCase
 from tests.spark.big import audited, cut, decoded, figured, key_of, written
+from tests.spark.engines import OnDuck, OnSpark
 from tests.spark.session import session
 
 SOAK = os.environ.get("ROCKETHA_SOAK") == "1"
@@ -51,16 +54,21 @@ def worker_peaks() -> dict[int, int]:
     return ours
 
 
+def _root(case: unittest.TestCase) -> Path:
+    folder = tempfile.TemporaryDirectory(prefix="rocketha-big-")
+    case.addCleanup(folder.cleanup)
+    return Path(folder.name)
+
+
 @pytest.mark.soak
-class BigTests(SeededCase):
+class BigTests(OnSpark, SeededCase):
     """Two replicas of a log with faults of every kind."""
 
     maxDiff = 4000
 
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory(prefix="rocketha-big-")
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name)
+        self.root = _root(self)
+        self.session = self.started()
 
     def test_against_brute_force(self) -> None:
         """Holes, doubles and clocks set back, in one log; then a bit, a record and an epoch of its replica."""
@@ -72,7 +80,7 @@ class BigTests(SeededCase):
         wanted = audited(self.root / "a")
         self.assertTrue(all(len(each) > 3 for each in wanted.values()))
         rows = {
-            name: audits.audit(session(), name, str(self.root / "a"), partitionBytes="64m").collect()
+            name: audits.audit(self.session, name, str(self.root / "a"), partitionBytes="64m").collect()
             for name in ("loss", "duplicates", "order", "corrupt", "divergence", "epochs")
         }
         found = {
@@ -106,14 +114,14 @@ class BigTests(SeededCase):
                 parted[where] = where
         self.assertEqual(sorted(parted), sorted((log.starts[bit], log.starts[other])))
         both = str(self.root / "[ab]")
-        damaged = audits.audit(session(), "corrupt", both).collect()
+        damaged = audits.audit(self.session, "corrupt", both).collect()
         self.assertEqual([(r["replica"], r["phys_offset"]) for r in damaged], [("b", log.starts[bit])])
-        differ = audits.audit(session(), "divergence", both).collect()
+        differ = audits.audit(self.session, "divergence", both).collect()
         self.assertEqual(
             {r["epoch"]: (r["phys_offset"], r["replicas"], r["contents"]) for r in differ},
             {1: (log.starts[bit], 2, 2), 2: (log.starts[other], 2, 2)},
         )
-        starts = audits.audit(session(), "epochs", both).collect()
+        starts = audits.audit(self.session, "epochs", both).collect()
         self.assertEqual(
             [(r["kind"], r["replica"], r["epoch"], r["phys_offset"]) for r in starts],
             [("start", "b", 5, log.starts[2 * count // 3 + 1])],
@@ -133,8 +141,8 @@ class BigTests(SeededCase):
         path = self.root / "a"
         log.export(path, 1)
         wanted = figured(path, consumed)
-        rows = {name: figures.figure(session(), name, str(path)) for name in wanted}
-        rows["lag"] = rows["lag"].withColumn("begin", sql.unix_seconds("begin"))
+        rows = {name: figures.figure(self.session, name, str(path)) for name in wanted}
+        rows["lag"] = rows["lag"].withColumn("begin", plans(rows["lag"]).sql.unix_seconds("begin"))
         found = {
             "lag": {r[1]: (r[2], *(round(each, 6) for each in r[3:7]), r[7]) for r in rows["lag"].collect()},
             "skew": {(r[1], r[2]): (r[3], r[4], round(r[5], 6)) for r in rows["skew"].collect()},
@@ -157,25 +165,36 @@ class BigTests(SeededCase):
         log.export(path, 1)
         kept = {each[1:] for each in before if each[0] < place}
         gone = [each for each in before if each[0] >= place and each[1:] not in kept]
-        taken = audits.audit(session(), "unclean", str(path), onlyConfirmed="false").collect()
+        taken = audits.audit(self.session, "unclean", str(path), onlyConfirmed="false").collect()
         self.assertEqual(sorted((r["phys_offset"], r["topic"], r["uniq_key"]) for r in taken), gone)
-        ledger = session().createDataFrame([each[1:] for each in before], "topic string, uniq_key string")
-        table = read(session(), str(path), audits.COLUMNS["unkept"], onlyConfirmed="false")
+        keys = pa.schema([("topic", pa.string()), ("uniq_key", pa.string())])
+        ledger = made(self.session, [each[1:] for each in before], keys)
+        table = read(self.session, str(path), audits.COLUMNS["unkept"], onlyConfirmed="false")
         missing = audits.unkept(table, ledger).collect()
         self.assertEqual(sorted((r["topic"], r["uniq_key"]) for r in missing), sorted(each[1:] for each in gone))
         sys.stderr.write(f"{len(before)} messages, seed {self.seed}: {len(gone)} taken back\n")
 
+
+class DuckBigTests(OnDuck, BigTests):
+    """Without Spark."""
+
+
+@pytest.mark.soak
+class MemoryTests(SeededCase):
+    """What a worker of Spark's takes."""
+
     def test_memory(self) -> None:
         """Of workers that read everything, with digests, maps and bodies."""
-        log = written(self.root / "store", 10 << 10 if SOAK else 64, self.seed, FILE_BYTES)
+        root = _root(self)
+        log = written(root / "store", 10 << 10 if SOAK else 64, self.seed, FILE_BYTES)
         log.epochs({1: 0})
-        log.export(self.root / "a", 1)
-        shutil.rmtree(self.root / "store")
-        table = read(session(), str(self.root / "a"))
+        log.export(root / "a", 1)
+        shutil.rmtree(root / "store")
+        table = read(session(), str(root / "a"))
         found = table.agg(sql.count("*"), *(sql.max(sql.hash(each)) for each in table.columns if each != "properties"))
         self.assertEqual(found.collect()[0][0], len(log.starts))
         self.assertEqual(
-            read(session(), str(self.root / "a"), ["properties"]).where("size(properties) = 2").count(), len(log.starts)
+            read(session(), str(root / "a"), ["properties"]).where("size(properties) = 2").count(), len(log.starts)
         )
         peaks = worker_peaks()
         self.assertGreater(len(peaks), 1)

@@ -10,21 +10,24 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pyspark.sql import functions as sql
+import pyarrow as pa
 
 from rocketha.errors import ConfigError, CorruptStore
 from rocketha.wire.properties import parse
 from rocketha.wire.record import Record
 from rocketha_spark import audits, figures
+from rocketha_spark.engines import made as made_table
+from rocketha_spark.engines import plans
 from rocketha_spark.parquet import to_parquet
 from rocketha_spark.read import read
 from tests.export.stores import Store, made
 from tests.seeds import SeededCase
+from tests.spark.engines import OnDuck, OnSpark
 from tests.spark.logs import kind
 from tests.spark.session import session
 
 
-class FigureTests(SeededCase):
+class _Case(OnSpark, SeededCase):
     """Some hundred messages over minutes and days."""
 
     maxDiff = None
@@ -33,6 +36,7 @@ class FigureTests(SeededCase):
         folder = tempfile.TemporaryDirectory(prefix="rocketha-figures-")
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
+        self.session = self.started()
 
     def store(self, count: int = 400, step_ms: int = 600_000) -> Store:
         store = Store(self.root / "store")
@@ -60,6 +64,10 @@ class FigureTests(SeededCase):
                 found[each.topic, each.queue_id].append(each)
         return found
 
+
+class FigureTests(_Case):
+    """Each against the same, counted message by message."""
+
     def test_lag(self) -> None:
         """Of each minute, and of steps of an hour."""
         store = self.store(step_ms=5_000)
@@ -80,8 +88,8 @@ class FigureTests(SeededCase):
                     for at in places
                 ]
                 wanted[begin] = [len(some), *(round(value, 6) for value in values), some[-1]]
-            table = figures.lag(read(session(), path, figures.COLUMNS["lag"]), seconds)
-            rows = table.withColumn("begin", sql.unix_seconds("begin")).collect()
+            table = figures.lag(read(self.session, path, figures.COLUMNS["lag"]), seconds)
+            rows = table.withColumn("begin", plans(table).sql.unix_seconds("begin")).collect()
             found = {
                 row["begin"]: [row["messages"], *(round(row[at], 6) for at in range(3, 7)), row[7]] for row in rows
             }
@@ -99,7 +107,7 @@ class FigureTests(SeededCase):
             mean = statistics.fmean(len(each) for key, each in queues.items() if key[0] == topic)
             size = sum(sizes[each.physical_offset] for each in some)
             wanted[topic, queue] = (len(some), size, round(len(some) / mean, 9))
-        rows = figures.figure(session(), "skew", path).collect()
+        rows = figures.figure(self.session, "skew", path).collect()
         found = {(r["topic"], r["queue_id"]): (r["messages"], r["bytes"], round(r["times_mean"], 9)) for r in rows}
         self.assertEqual(found, wanted)
         days: dict[object, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
@@ -108,7 +116,7 @@ class FigureTests(SeededCase):
             for place, value in enumerate((1, sizes[at], len(each.body))):
                 figures_of[place] += value
         self.assertGreater(len(days), 1)
-        rows = figures.figure(session(), "cost", path).collect()
+        rows = figures.figure(self.session, "cost", path).collect()
         self.assertEqual(
             {(r["dt"], r["topic"]): [r["messages"], r["bytes"], r["body_bytes"], round(r["share"], 9)] for r in rows},
             {
@@ -150,15 +158,16 @@ class FigureTests(SeededCase):
         config.mkdir(exist_ok=True)
         (config / "consumerOffset.json").write_text(f'{{"dataVersion":{{"counter":1}},"offsetTable":{{{text}}}}}')
         path = self.export(store)
-        found = figures.figure(session(), "consumer_lag", path)
-        rows = found.withColumn("waits_since", sql.unix_millis("waits_since")).collect()
+        found = figures.figure(self.session, "consumer_lag", path)
+        since = plans(found).sql.unix_micros("waits_since") / 1000
+        rows = found.withColumn("waits_since", since.cast("bigint")).collect()
         self.assertEqual({(r["consumer_group"], r["topic"], r["queue_id"]): tuple(r)[4:] for r in rows}, wanted)
         store.export(self.root / "b", "b", 2)
-        both = figures.figure(session(), "consumer_lag", str(self.root / "[ab]"), replica="b")
+        both = figures.figure(self.session, "consumer_lag", str(self.root / "[ab]"), replica="b")
         self.assertEqual({row["replica"] for row in both.collect()}, {"b"})
         (Path(path) / "config" / "consumerOffset.json").write_text('{"offsetTable":{"nobody":{}}}')
         with self.assertRaisesRegex(CorruptStore, "no topic@group"):
-            figures.figure(session(), "consumer_lag", path)
+            figures.figure(self.session, "consumer_lag", path)
 
     def test_unkept(self) -> None:
         """Of a ledger those that the log does not have, and whose prepared message was never committed."""
@@ -173,9 +182,18 @@ class FigureTests(SeededCase):
         for lost in (("A", "7F00", -1), ("other", rows[0][1], -2)):
             rows.append(lost)
             wanted.add(lost)
-        ledger = session().createDataFrame(rows, "topic string, uniq_key string, noted bigint")
-        found = audits.unkept(read(session(), path, audits.COLUMNS["unkept"]), ledger)
+        schema = pa.schema([("topic", pa.string()), ("uniq_key", pa.string()), ("noted", pa.int64())])
+        ledger = made_table(self.session, rows, schema)
+        found = audits.unkept(read(self.session, path, audits.COLUMNS["unkept"]), ledger)
         self.assertEqual({(r["topic"], r["uniq_key"], r["noted"]) for r in found.collect()}, wanted)
+
+
+class DuckFigureTests(OnDuck, FigureTests):
+    """Without Spark."""
+
+
+class ParquetTests(_Case):
+    """What Spark writes."""
 
     def test_parquet(self) -> None:
         """Equal to the export; again after it grew: only hours that grew are written; a damaged hour is repaired."""

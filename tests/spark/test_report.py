@@ -14,6 +14,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 
 from rocketha_spark import __main__ as command
+from rocketha_spark.duck import Duck
 from rocketha_spark.report import BARS, FINDINGS, write_report
 from tests.spark.logs import TOPICS, filled
 from tests.spark.session import session
@@ -60,7 +61,8 @@ class ReportTests(unittest.TestCase):
 
     def opened(self, exports: str, name: str) -> None:
         page = self.root / name
-        self.found = {each.name: each for each in write_report(session(), str(self.root / exports), str(page))}
+        with Duck(str(self.root)) as duck:
+            self.found = {each.name: each for each in write_report(duck, str(self.root / exports), str(page))}
         text = page.read_text()
         self.assertNotIn("<script", text)
         self.assertNotIn("http://", text)
@@ -103,7 +105,7 @@ class ReportTests(unittest.TestCase):
         """``python -m rocketha_spark report`` writes it; a target that cannot be written is an error."""
         export, page = str(self.root / "export1"), self.root / "one.html"
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            self.assertEqual(command.main(["report", export, str(page)]), 0)
+            self.assertEqual(command.main(["report", export, str(page), "--engine", "spark"]), 0)
             self.assertIn(str(page), out.getvalue())
             self.assertTrue(page.read_text().endswith("</html>"))
             with contextlib.redirect_stderr(io.StringIO()) as errors:
