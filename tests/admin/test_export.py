@@ -158,6 +158,11 @@ class DamagedTests(Case):
             for words in (("./verify",), ("copy", "verify")):
                 code, out, err = run("export", "--json", *words, self.out, "--broker-name", "b", "--cluster", "c")
                 self.assertEqual((code, json.loads(out or "{}").get("messages")), (0, 100), err)
+            code, _, err = run("export", "verfy", self.out)
+            self.assertEqual((code, "Did you mean verify?" in err), (2, True), err)
+            (self.folder / "verify").rename("verfy")
+            code, _, err = run("export", "verfy", self.out, "--broker-name", "b", "--cluster", "c")
+            self.assertEqual(code, 0, err)
 
 
 class ProcessTests(Case):

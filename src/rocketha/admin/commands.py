@@ -8,6 +8,7 @@ What it must not know: any subcommand.  A command's function gets one object wit
 from __future__ import annotations
 
 import copy
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterable
@@ -60,6 +61,12 @@ class Command(_InTwoSections):
         return ctx.invoke(self.callback, Given(**ctx.params))
 
 
+def _close(word: str, names: Iterable[str]) -> list[str]:
+    from difflib import get_close_matches  # here, because --help is to be quick
+
+    return get_close_matches(word, list(names))
+
+
 class Suggesting(click.Group):
     """Says which name may have been meant."""
 
@@ -72,9 +79,7 @@ class Suggesting(click.Group):
         """
         names = self.list_commands(ctx)
         if args[0] not in names and not args[0].startswith("-") and not ctx.resilient_parsing:
-            from difflib import get_close_matches  # here, because --help is to be quick
-
-            likely = get_close_matches(args[0], names)
+            likely = _close(args[0], names)
             meant = f" Did you mean {' or '.join(likely)}?" if likely else f" There are {', '.join(names)}."
             raise click.UsageError(f"No such {self.subcommand_metavar_name} {args[0]!r}.{meant}", ctx)
         return super().resolve_command(ctx, args)
@@ -121,7 +126,9 @@ class Actions(_InTwoSections, Suggesting):
     def _with_default(self, args: list[str]) -> list[str]:
         shared = {word for param in self.params for word in param.opts}
         first = next((each for each in args if each not in shared), None)
-        if not self._default or first in (None, *self.commands, *CONTEXT["help_option_names"]):
+        if not self._default or first is None or first in (*self.commands, *CONTEXT["help_option_names"]):
+            return args
+        if not os.path.exists(first) and _close(first, self.commands):  # a slip of the pen, and no place
             return args
         return [self._default, *args]
 

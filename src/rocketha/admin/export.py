@@ -92,9 +92,9 @@ def copy(args: Given) -> int:
     STORE is storePathRootDir of a broker, running or not, ours or Java's; DIRECTORY is where the export is, or is to
     be. After a signal the exit code is 130, with what there is by then.
     """
-    store, directory = _places(args)
-    source = _source(args, store)
-    exporter = Exporter(source, PosixDisk(), directory, lambda: int(time.time() * 1000), args.corrupt_too)
+    args = _placed(args)
+    source = _source(args, args.store)
+    exporter = Exporter(source, PosixDisk(), args.directory, lambda: int(time.time() * 1000), args.corrupt_too)
     identity = Identity(args.cluster, args.broker_name, args.broker_id)
     throttle, began_s = Throttle(args.rate * 1_000_000, BURST_BYTES), time.monotonic()
     shown = Shown(args.quiet)
@@ -178,26 +178,31 @@ def repair(args: Given) -> int:
     return FAILED if repairer.left else DONE
 
 
-def _places(args: Given) -> tuple[str, str]:
-    """Store and export; what a configuration says is put where it was not given.
+def _placed(args: Given) -> Given:
+    """The same with ``store`` and ``directory``, and with what a configuration says where no flag does.
 
     :raises click.UsageError: one is missing, or too many are there.
     :raises ConfigError: the configuration is wrong.
     """
     wanted = 2 if args.config is None else 1
     if len(args.places) != wanted:
-        said = "STORE and DIRECTORY" if args.config is None else "DIRECTORY alone, since --config names the store"
-        raise click.UsageError(f"Give {said}.", click.get_current_context(silent=True))
+        places = "STORE and DIRECTORY" if args.config is None else "DIRECTORY alone, since --config names the store"
+        raise click.UsageError(f"Give {places}.", click.get_current_context(silent=True))
     if args.config is None:
-        return args.places[0], _path(args.places[1])
+        return Given(**{**vars(args), "store": args.places[0], "directory": _path(args.places[1])})
     config = loading.load_broker(loading.read_file(args.config), args.config).config
     replication = config.replication
-    args.cluster, args.broker_name = args.cluster or config.broker_cluster_name, args.broker_name or config.broker_name
-    args.broker_id = args.broker_id or config.broker_id
-    args.commitlog = args.commitlog or (config.store.store_path_commit_log,)
-    if replication.enable_dleger_commit_log:
-        args.self_id = args.self_id or replication.d_leger_self_id
-    return config.store.store_path_root_dir, _path(args.places[0])
+    said = {
+        "cluster": config.broker_cluster_name,
+        "broker_name": config.broker_name,
+        "broker_id": config.broker_id,
+        "commitlog": (config.store.store_path_commit_log,),
+        "self_id": replication.d_leger_self_id if replication.enable_dleger_commit_log else "",
+    }
+    given = vars(args)
+    configured = {name: given[name] or value for name, value in said.items()}
+    placed = {"store": config.store.store_path_root_dir, "directory": _path(args.places[0])}
+    return Given(**{**given, **configured, **placed})
 
 
 def _run_through(args: Given, steps: Iterable[int], of: Verifier | Repairer) -> None:
