@@ -11,7 +11,7 @@ import base64
 import os
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -28,13 +28,15 @@ from rocketha_spark.options import parse
 from rocketha_spark.read import read
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
 FINDINGS = 20
 """Of an audit that are shown."""
 POINTS = 240
 """Of a line, at most."""
-BARS = 15
+BARS = 20
+"""Names with a bar, or one for each replica."""
+Points = list[tuple[datetime, float]]
 _STEPS_S = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 86400, 7 * 86400)
 
 
@@ -74,7 +76,7 @@ def write_report(session: Session, path: str, target: str, **options: str) -> tu
     charts = list(_charts(session, exports, path, {"onCorrupt": "row", **options}))
     environment = Environment(loader=PackageLoader("rocketha_spark"), autoescape=True)
     page = environment.get_template("report.html.jinja").render(
-        exports=[each.manifest for each in exports], verdicts=verdicts, charts=charts, time=_time
+        exports=[each.manifest for each in exports], verdicts=verdicts, charts=charts, time=_time, size=_bytes
     )
     folder, name = os.path.split(os.path.abspath(target))
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix=f".{name}.", dir=folder, delete=False) as file:
@@ -100,20 +102,20 @@ def _charts(session: Session, exports: Sequence[Export], path: str, options: dic
     timed = read(session, path, ("replica", "store_ts"), **options).where("store_ts is not null")
     sql = plans(timed).sql
     counts = timed.groupBy("replica", span(sql, step)).agg(sql.count("*").alias("messages")).orderBy("begin")
-    series: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
+    series: dict[str, Points] = defaultdict(list)
     for row in counts.limit(POINTS * len(exports)).collect():
         series[row["replica"]].append((_utc(row["begin"]), row["messages"] / step))
-    yield _lines("Messages", f"Stored a second, in steps of {step} s.", series, "messages/s")
+    one_each = {replica: {"": points} for replica, points in series.items()}
+    yield _lines("Messages", f"Stored a second, in steps of {step} s.", one_each, "messages/s")
     delays = lag(read(session, path, COLUMNS["lag"], **options), step).orderBy("begin")
-    series = defaultdict(list)
+    shares: dict[str, dict[str, Points]] = defaultdict(lambda: {name: [] for name in PERCENTILES})
     for row in delays.limit(POINTS * len(exports)).collect():
-        for percentile in PERCENTILES:
-            label = percentile if len(exports) == 1 else f"{row['replica']} {percentile}"
-            series[label].append((_utc(row["begin"]), row[percentile]))
-    yield _lines("Delay", "From the producer's clock to the log's, percentiles.", series, "ms", logarithmic=True)
+        for percentile, points in shares[row["replica"]].items():
+            points.append((_utc(row["begin"]), row[percentile]))
+    yield _lines("Delay", "From the producer's clock to the log's, percentiles.", shares, "ms", logarithmic=True)
     cost = figure(session, "cost", path, **options).where("topic is not null").groupBy("replica", "topic")
-    mebibytes = (sql.sum("bytes") / 2**20).alias("value")
-    yield _bars("Bytes", "Topics with the most of the log.", cost.agg(mebibytes), ("topic",), exports, "MiB")
+    size = sql.sum("bytes").alias("value")
+    yield _bars("Bytes", "Topics with the most of the log.", cost.agg(size), ("topic",), exports, "bytes")
     skew = figure(session, "skew", path, **options).withColumnRenamed("times_mean", "value").where("value > 1")
     says = "Queues with more messages than their topic's mean queue."
     yield _bars("Skew", says, skew, ("topic", "queue_id"), exports, "times the mean")
@@ -135,20 +137,59 @@ def _step(exports: Sequence[Export]) -> int:
 
 
 def _lines(
-    title: str, says: str, series: dict[str, list[tuple[datetime, float]]], unit: str, logarithmic: bool = False
+    title: str, says: str, of: Mapping[str, Mapping[str, Points]], unit: str, logarithmic: bool = False
 ) -> Chart:
-    return Chart(title, says, _uri(drawings.lines(series, unit, logarithmic)) if series else None)
+    """Of replicas that say the same one of them is drawn.
+
+    :param of: by replica, and by what its lines are.
+    """
+    alike: list[tuple[list[str], Mapping[str, Points]]] = []
+    for replica, mine in of.items():
+        names = next((names for names, theirs in alike if theirs == mine), None)
+        if names is None:
+            alike.append(([replica], mine))
+        else:
+            names.append(replica)
+    drawn = []
+    for group, (names, mine) in enumerate(alike):
+        who = "" if len(of) == 1 else "all replicas" if len(names) == len(of) else ", ".join(sorted(names))
+        for number, (name, points) in enumerate(mine.items()):
+            several = len(mine) > 1
+            label = " ".join(filter(None, (name, who)))
+            drawn.append(drawings.Line(label, points, number if several else group, group if several else group // 7))
+    return Chart(title, says, _uri(drawings.lines(drawn, unit, logarithmic)) if drawn else None)
 
 
 def _bars(title: str, says: str, rows: DataFrame, names: Sequence[str], exports: Sequence[Export], unit: str) -> Chart:
-    top = rows.orderBy(plans(rows).sql.desc("value"), "replica", *names).limit(BARS).collect()
-    shown = names if len(exports) == 1 else ("replica", *names)
-    values = [(_label(row, shown), float(row["value"])) for row in top]
+    """Of the names with the largest values: one bar where all replicas say the same, else one a replica."""
+    sql = plans(rows).sql
+    most = rows.groupBy(*names).agg(sql.max("value").alias("most"))
+    largest = most.orderBy(sql.desc("most"), *names).limit(BARS)
+    found = rows.join(largest, list(names)).select("replica", *names, "value", "most")
+    by_name: dict[str, dict[str, float]] = defaultdict(dict)
+    for row in found.orderBy(sql.desc("most"), *names, "replica").collect():
+        by_name[" ".join(str(row[name]) for name in names)][row["replica"]] = float(row["value"])
+    values = []
+    for label, said in by_name.items():
+        if len(said) == len(exports) and len(set(said.values())) == 1:
+            values.append((label, next(iter(said.values()))))
+        else:
+            values += [(f"{label} ({replica})", value) for replica, value in said.items()]
+    if unit == "bytes" and values:
+        unit, size = _unit(max(value for _, value in values))
+        values = [(label, value / size) for label, value in values]
     return Chart(title, says, _uri(drawings.bars(values, unit)) if values else None)
 
 
-def _label(row: Row, names: Sequence[str]) -> str:
-    return " ".join(str(row[name]) for name in names)
+def _unit(most: float) -> tuple[str, int]:
+    """In which so many bytes are a number below 1024, and its size."""
+    power = min(4, max(0, int(most).bit_length() - 1) // 10)
+    return ("bytes", "KiB", "MiB", "GiB", "TiB")[power], 1 << 10 * power
+
+
+def _bytes(count: int) -> str:
+    unit, size = _unit(count)
+    return f"{drawings.number(count / size)} {unit}"
 
 
 def _uri(picture: bytes) -> str:

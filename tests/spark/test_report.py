@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import io
 import os
+import random
+import re
 import shutil
 import tempfile
 import unittest
@@ -15,7 +18,9 @@ from selenium.webdriver.common.by import By
 
 from rocketha_spark import __main__ as command
 from rocketha_spark.duck import Duck
+from rocketha_spark.figures import PERCENTILES
 from rocketha_spark.report import BARS, FINDINGS, write_report
+from tests.export.stores import made
 from tests.spark.logs import TOPICS, filled
 from tests.spark.session import session
 
@@ -111,6 +116,43 @@ class ReportTests(unittest.TestCase):
             with contextlib.redirect_stderr(io.StringIO()) as errors:
                 self.assertEqual(command.main(["report", export, str(self.root / "no" / "page.html")]), 2)
             self.assertIn("No such file", errors.getvalue())
+
+
+class DrawnTests(unittest.TestCase):
+    """What the pictures say."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="rocketha-report-")
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+
+    def texts(self, exports: str) -> dict[str, list[str]]:
+        """By the chart's title."""
+        page = self.root / "page.html"
+        with Duck(str(self.root)) as duck:
+            write_report(duck, str(self.root / exports), str(page))
+        found = re.findall(r'<img src="data:image/svg\+xml;base64,([^"]*)" alt="([^:]*):', page.read_text())
+        return {
+            title: re.findall(r"<text[^>]*>([^<]*)</text>", base64.b64decode(picture).decode())
+            for picture, title in found
+        }
+
+    def test_replicas(self) -> None:
+        """Those that are equal are one; what only one of them says has its name."""
+        store = filled(self.root / "store", 1, 300)
+        for number, name in enumerate(("a", "b", "c")):
+            store.export(self.root / f"export-{name}", name, number)
+        equal = self.texts("export-[ab]")
+        labels = [f"{percentile} all replicas" for percentile in PERCENTILES]
+        self.assertEqual([text for text in equal["Delay"] if text[0] == "p"], labels)
+        self.assertEqual(len(equal["Bytes"]), len(set(equal["Bytes"])))
+        self.assertIn("KiB", equal["Bytes"])
+        store.append([made(random.Random(2), "A", 0)._replace(sys_flag=0)])
+        store.confirm(store.end)
+        store.export(self.root / "export-c", "c", 2)
+        apart = self.texts("export-*")
+        self.assertLess({"a, b", "c"}, set(apart["Messages"]))
+        self.assertEqual([text for text in apart["Bytes"] if text.startswith("A")], ["A (a)", "A (b)", "A (c)"])
 
 
 if __name__ == "__main__":
