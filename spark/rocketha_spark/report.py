@@ -150,13 +150,15 @@ def _lines(
             alike.append(([replica], mine))
         else:
             names.append(replica)
-    drawn = []
+    drawn, colours = [], len(drawings.COLOURS)
     for group, (names, mine) in enumerate(alike):
         who = "" if len(of) == 1 else "all replicas" if len(names) == len(of) else ", ".join(sorted(names))
         for number, (name, points) in enumerate(mine.items()):
             several = len(mine) > 1
             label = " ".join(filter(None, (name, who)))
-            drawn.append(drawings.Line(label, points, number if several else group, group if several else group // 7))
+            drawn.append(
+                drawings.Line(label, points, number if several else group, group if several else group // colours)
+            )
     return Chart(title, says, _uri(drawings.lines(drawn, unit, logarithmic)) if drawn else None)
 
 
