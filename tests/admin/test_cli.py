@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import subprocess
 import sys
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -79,6 +80,33 @@ class CommandTests(SynchronousTestCase):
     def test_nameservers_are_split_as_java_does(self) -> None:
         """By semicolons, and by commas, because shells take semicolons for themselves."""
         self.assertEqual(options.split("a:1;b:2, c:3;"), ["a:1", "b:2", "c:3"])
+
+
+ENDED_BY_A_SIGNAL = """
+import os, signal
+from twisted.internet.defer import Deferred
+from rocketha.admin.main_loop import run_coroutine
+
+async def main(reactor, interrupted):
+    finished = Deferred()
+    async def finish():
+        finished.callback(None)
+    interrupted.finish = finish
+    reactor.callLater(0, os.kill, os.getpid(), signal.SIGTERM)
+    await finished
+    return 3
+
+print(run_coroutine(main))
+"""
+
+
+class SignalTests(SynchronousTestCase):
+    """A command that is told to stop."""
+
+    def test_it_may_end_while_it_is_told_to(self) -> None:
+        """As one that has its last message in that moment: the reactor is not stopped twice."""
+        done = subprocess.run([sys.executable, "-c", ENDED_BY_A_SIGNAL], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "3\n", ""))
 
 
 class ReceiveFormatTests(SynchronousTestCase):

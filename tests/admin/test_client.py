@@ -10,7 +10,7 @@ from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ConnectionRefusedError
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
@@ -21,8 +21,10 @@ from rocketha.admin.producer import Message, Producer
 from rocketha.admin.received import BODY_BYTES_MAX, uncompressed
 from rocketha.admin.subscription import Subscription, share
 from rocketha.errors import RemoteProtocolError
-from rocketha.wire.codes import RequestCode
+from rocketha.wire import record
+from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
+from tests.export.stores import made
 
 ROUTE = (
     b'{"brokerDatas":[{"brokerAddrs":{0:"h:1",2:"h:3"},"brokerName":"b1","cluster":"c"},'
@@ -156,6 +158,35 @@ class SlowRoutes:
         self.committed.append(fields["commitOffset"])
 
 
+class Reset:
+    """A client of a queue with five messages; a pull at its end waits for the test."""
+
+    message = record.sealed(made(random.Random(1), "T", 0))
+
+    def __init__(self) -> None:
+        self.committed: list[str] = []
+        self._pulls: list[Deferred[Command]] = []
+
+    def route(self, topic: str) -> Deferred[Any]:
+        return succeed(parse_route(topic, ROUTE))
+
+    def request(self, address: str, code: int, fields: dict[str, str], **kwargs: Any) -> Deferred[Command]:
+        if code == RequestCode.UPDATE_CONSUMER_OFFSET:
+            self.committed.append(fields["commitOffset"])
+        if code != RequestCode.PULL_MESSAGE:
+            return succeed(Command(ResponseCode.SUCCESS, fields={"offset": "0"}))
+        at = int(fields["queueOffset"])
+        if at < 5:
+            body = b"".join(record.encode(self.message._replace(queue_offset=each)) for each in range(at, 5))
+            return succeed(Command(ResponseCode.SUCCESS, fields={"nextBeginOffset": "5"}, body=body))
+        self._pulls.append(Deferred())
+        return self._pulls[-1]
+
+    def answer(self, code: int, following: int) -> None:
+        """The pull that waits."""
+        self._pulls.pop().callback(Command(code, fields={"nextBeginOffset": str(following)}))
+
+
 class CommitTests(SynchronousTestCase):
     """A consumer's offsets."""
 
@@ -174,6 +205,23 @@ class CommitTests(SynchronousTestCase):
         self.successResultOf(last)
         self.assertEqual(client.committed[-1], "18")
         self.assertEqual(reader.committed, 18)
+
+    def test_after_a_reset_the_same_offset_is_committed_again(self) -> None:
+        """A member read up to 5 and said so; the group was moved to 0, it reads the same, and says so again."""
+        client = Reset()
+        taken: list[int] = []
+        consumer = Consumer(cast(Any, client), Subscription("T", "G"), lambda each: not taken.append(each.queue_offset))
+        reader = _Reader(consumer, Queue("T", "b1", 0))
+        consumer._readers[reader.queue] = reader
+        reader.start()
+        self.successResultOf(Deferred.fromCoroutine(consumer.commit()))
+        self.assertEqual((client.committed, taken), (["5"], [0, 1, 2, 3, 4]))
+        client.answer(ResponseCode.PULL_OFFSET_MOVED, 0)
+        self.assertEqual(taken, [0, 1, 2, 3, 4] * 2)
+        self.successResultOf(Deferred.fromCoroutine(consumer.commit()))
+        self.successResultOf(Deferred.fromCoroutine(consumer.commit()))
+        self.assertEqual(client.committed, ["5", "5"])
+        self.successResultOf(reader.leave())
 
 
 class Masterless:

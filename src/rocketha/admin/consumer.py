@@ -81,6 +81,8 @@ class _Reader:
                 if self.offset is None:
                     self.offset = self.committed = await self._wait(consumer.first_offset(self.queue))
                 messages, following = await self._wait(consumer.pull(self.queue, self.offset))
+                if following < self.offset:
+                    self.committed = None  # who moved the group back has committed another offset
                 self._complaint = ""
                 for message in messages:
                     if self._must_leave() or not consumer.deliver(message):
@@ -362,7 +364,8 @@ class Consumer:
         following = _offset(answer, "nextBeginOffset")
         if answer.code == ResponseCode.PULL_OFFSET_MOVED:
             self.log.warn(
-                "{queue}: offset {offset} is gone, going on at {following}",
+                "{queue}: going on at {following}, not at {offset}: the group was reset, or the queue does not have"
+                " that offset",
                 queue=str(queue),
                 offset=offset,
                 following=following,

@@ -19,10 +19,14 @@ Opened = TypeVar("Opened")
 
 
 class Interrupted:
-    """What to do when the person presses Ctrl-C: set ``finish``, and it is awaited before the reactor stops."""
+    """What to do when the person presses Ctrl-C: set ``finish``, and it is awaited before the reactor stops.
+
+    :ivar came: the reactor is stopping.
+    """
 
     def __init__(self) -> None:
         self.finish: Callable[[], Awaitable[None]] | None = None
+        self.came = False
 
 
 def run_coroutine(main: Callable[[Any, Interrupted], Coroutine[Deferred[Any], Any, int]]) -> int:
@@ -45,10 +49,11 @@ def run_coroutine(main: Callable[[Any, Interrupted], Coroutine[Deferred[Any], An
             failed.append(value)
         else:
             result.append(value)
-        if loop.running:
+        if loop.running and not interrupted.came:  # the reactor is stopped once
             loop.stop()
 
     async def finish() -> None:
+        interrupted.came = True
         if not result and not failed and interrupted.finish is not None:
             await interrupted.finish()
 
