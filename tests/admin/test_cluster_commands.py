@@ -17,7 +17,7 @@ from twisted.internet import defer
 from twisted.internet.error import ConnectError, ConnectionLost, TimeoutError
 from twisted.trial.unittest import SynchronousTestCase
 
-from rocketha.admin import broker, group, message, route, topic
+from rocketha.admin import broker, controller, group, message, route, topic
 from rocketha.admin.client import Client, NoRoute, Queue, RequestFailed, Route
 from rocketha.admin.cluster import Cluster
 from rocketha.admin.controllers import Controllers, NotKnown
@@ -89,6 +89,7 @@ class ClusterCommandTests(Asking):
         self.assertEqual(self.json(topic.command, "list", "--cluster", "DefaultCluster"), ["Orders"])
         (found,) = self.json(topic.command, "show", "Orders")
         self.assertEqual((found["readQueueNums"], found["writeQueueNums"], found["perm"]), (3, 3, 6))
+        self.assertEqual(self.json(topic.command, "show", "Orders", "--replicas"), [found])
         self.run_(topic.command, "update", "Orders", "--write", "2", "--perm", "r")
         (found,) = self.json(topic.command, "show", "Orders")
         self.assertEqual((found["readQueueNums"], found["writeQueueNums"], found["perm"]), (3, 2, 4))
@@ -491,6 +492,45 @@ class ReplicaCommandTests(Asking, ControlledCase):
             asked = controllers.ask_leader(PrivateCode.TRANSFER, {"to": to.name}, 30.0)
             self.assertEqual(self.await_(defer.Deferred.fromCoroutine(asked), 60).code, 0)
         self.assertEqual((len(sent), self.leader()), (2, to))
+
+    def test_a_topic_at_each_replica(self) -> None:
+        """What it is there; a replica that is dead, or has not got it, is told, and the exit code says so."""
+        show = (self.asked.cluster, topic.command, "show", "Orders", "--replicas", "--json")
+        self.assertEqual(self.act(self.asked.cluster, topic.command, "create", "Orders")[0], 0)
+
+        def shown() -> list[dict[str, Any]]:
+            try:
+                return json.loads(self.act(*show)[1])
+            except RequestFailed:  # no route yet
+                return []
+
+        self.until("all have it", lambda: sum("perm" in each for each in shown()) == 3)
+        self.assertEqual(shown()[0]["brokerId"], 0)
+        dead = next(each for each in self.brokers if each is not self.master())
+        real = topic.config_at
+
+        async def lacking(cluster: Cluster, address: str, name: str) -> dict[str, Any] | None:
+            return None if address.startswith(dead.address) else await real(cluster, address, name)
+
+        with mock.patch.object(topic, "config_at", lacking):
+            code, out = self.act(*show[:-1])
+        self.assertEqual(code, 1)
+        self.assertRegex(out, f"(?m)^{NAME}, id [0-9]+: it does not have Orders$")
+        dead.kill()
+        code, out = self.act(*show)
+        self.assertEqual((code, sum("refused" in each.get("problem", "") for each in json.loads(out))), (1, 1))
+
+    def test_who_is_heard(self) -> None:
+        """As many as there are, at all controllers, also when one is dead."""
+
+        def heard() -> list[int]:
+            found = json.loads(self.act(self.asked.controllers, controller.command, "status", "--json")[1])
+            return [each["brokersHeard"] for each in found.values()]
+
+        self.until("all are heard", lambda: heard() == [3, 3, 3])
+        dead = next(each for each in self.brokers if each is not self.master())
+        dead.kill()
+        self.until("it is missed", lambda: heard() == [2, 2, 2], 60)
 
     def test_a_replica_leaves_for_good(self) -> None:
         """It hands over, stops, is missed, and is forgotten; never while it runs, and never the last master."""

@@ -282,7 +282,7 @@ class JudgeTests(unittest.TestCase):
             ),
             (
                 "controller.unreachable",
-                "rocketha controller remove n2, if it is gone for good (docs/disasters.rst)",
+                "rocketha controller remove n2, if it is gone for good and another one leads (docs/disasters.rst)",
             ),
             ("group.lag", "rocketha group lag G"),
             ("permission.refused", f"rocketha clients -b {BROKERS[1]} --refused"),

@@ -117,7 +117,10 @@ async def status(cluster: Cluster, args: Given) -> int:
 @click.argument("name")
 @run_with(opened)
 async def epochs(cluster: Cluster, args: Given) -> int:
-    """Show at which offset each master of a set began, as each replica has it."""
+    """Show at which offset each master of a set began, as each replica has it.
+
+    ID is what the nameservers call it: 0 is the master, whatever id the controllers gave it.
+    """
     found = []
     async for _, number, address in each_broker([await cluster.one_set(args.name)]):
         answer = await cluster.ask(address, RequestCode.GET_BROKER_EPOCH_CACHE)

@@ -119,10 +119,17 @@ class Cluster:
             raise NoRoute(f"without a master: {', '.join(lacking)}")
         return list(sets)
 
-    async def of_topic(self, topic: str) -> list[tuple[str, str]]:
-        """Name and address of each broker that has a topic: its master, else the lowest id."""
+    async def of_topic(self, topic: str, replicas: bool = False) -> list[tuple[str, int, str]]:
+        """Name, id and address of a broker of each set that has a topic: its master, else the lowest id.
+
+        :param replicas: of all brokers of each set.
+        """
         route = await self.client.route(topic, fresh=True)
-        return [(name, route.address(name)) for name in sorted(route.queues) if name in route.brokers]
+        return [
+            (name, number, address)
+            for name in sorted(route.queues)
+            for number, address in sorted(route.brokers.get(name, {}).items())[: None if replicas else 1]
+        ]
 
 
 def cluster_of(reactor: Any, given: Given) -> Cluster:

@@ -38,7 +38,11 @@ def command() -> None:
 @command.command("status")
 @run_with(opened)
 async def status(controllers: Controllers, args: Given) -> int:
-    """Every controller: role, term, log, brokers."""
+    """Every controller: role, term, log, brokers.
+
+    SETS are the broker sets that it knows, HEARD the brokers whose heartbeats hold at this controller, SUSPECTED those
+    that it asks whether they are dead.  Brokers send heartbeats to all controllers, so HEARD is the same everywhere.
+    """
     rows: dict[str, dict[str, Any]] = {}
     for node, address in sorted((await controllers.peers()).items()):
         try:

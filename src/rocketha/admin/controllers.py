@@ -110,7 +110,7 @@ class Controllers:
         :raises NotKnown: it may have been carried out.
         """
         shown_by = None if code in AGAIN else SHOWN_BY[code].format_map(fields or {})
-        refused: RockethaError = NoRoute("no controller leads")
+        refused: RockethaError = NoRoute("no controller leads: a majority of them must run (docs/disasters.rst)")
         for _ in range(TRIES):
             leader = (await self.metadata()).fields.get("controllerLeaderAddress")
             if leader:

@@ -147,7 +147,7 @@ KINDS: Mapping[str, Kind] = _kinds(
         (
             START["controller"],
             "rocketha controller status",
-            "rocketha controller remove ID, if it is gone for good (docs/disasters.rst)",
+            "rocketha controller remove ID, if it is gone for good and another one leads (docs/disasters.rst)",
         ),
     ),
     Kind("nameserver.unreachable", "a nameserver does not answer", (START["nameserver"],)),

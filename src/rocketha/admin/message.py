@@ -124,7 +124,7 @@ async def by_key(
         fields["_UNIQUE_KEY_QUERY"] = "true"
     accepted = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
     found: list[Received] = []
-    for name, address in await cluster.of_topic(topic):
+    for name, _, address in await cluster.of_topic(topic):
         answer = await cluster.ask(address, RequestCode.QUERY_MESSAGE, fields, accepted=accepted)
         if answer.code == ResponseCode.SUCCESS:
             found += [each for each in messages(name, answer.body) if _has(each, key, unique)]

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from rocketha.admin import options, output
-from rocketha.admin.client import DEFAULT_TOPIC, PERM_READ, PERM_WRITE, QUEUES_MAX
+from rocketha.admin.client import DEFAULT_TOPIC, NETWORK_ERRORS, PERM_READ, PERM_WRITE, QUEUES_MAX, RequestFailed, plain
 from rocketha.admin.cluster import Cluster, by_queue, opened
 from rocketha.admin.commands import DONE, FAILED, Given, actions, confirm
 from rocketha.admin.everywhere import at_each
@@ -25,7 +25,7 @@ from rocketha.wire.codes import RequestCode, ResponseCode
 PERMISSIONS = {"rw": PERM_READ | PERM_WRITE, "r": PERM_READ, "w": PERM_WRITE, "none": 0}
 TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")
 TYPE = "message.type"
-HEAD = ("BROKER", "ADDRESS", "READ", "WRITE", "PERM", "TYPE", "ORDER")
+HEAD = ("BROKER", "ID", "ADDRESS", "READ", "WRITE", "PERM", "TYPE", "ORDER")
 
 QUEUES = click.IntRange(1, QUEUES_MAX)
 CLUSTER = click.option("--cluster", default="", metavar="NAME", help="Needed where there are several.")
@@ -70,24 +70,39 @@ def topics_in(value: Any) -> list[str]:
 
 @command.command("show")
 @click.argument("topic")
+@click.option("--replicas", is_flag=True, help="At each replica of a set, not only at its master.")
 @run_with(opened)
 async def show(cluster: Cluster, args: Given) -> int:
-    """Show what a topic is at each broker that has it."""
-    rows = []
-    for name, address in await cluster.of_topic(args.topic):
-        config = await config_at(cluster, address, args.topic)
-        rows.append({"broker": name, "address": address, **(config or {})})
-    output.show(args, rows, HEAD, [_row(each) for each in rows])
-    return DONE if rows else FAILED
+    """Show what a topic is at each broker set that has it."""
+    rows: list[dict[str, Any]] = []
+    notes = []
+    for name, number, address in await cluster.of_topic(args.topic, args.replicas):
+        row = {"broker": name, "brokerId": number, "address": address}
+        try:
+            config = await config_at(cluster, address, args.topic)
+        except (RequestFailed, *NETWORK_ERRORS) as problem:
+            if not args.replicas:
+                raise
+            config = {"problem": plain(problem)}
+        if config is None:
+            config = {"problem": f"it does not have {args.topic}"}
+        rows.append({**row, **config})
+        if "problem" in config:
+            notes.append(f"{name}, id {number}: {config['problem']}")
+    output.show(args, rows, HEAD, [_row(each) for each in rows], notes)
+    return DONE if rows and not notes else FAILED
 
 
 def _row(found: dict[str, Any]) -> output.Row:
+    if "problem" in found:
+        return found["broker"], found["brokerId"], found["address"], *[None] * 5
     perm = found.get("perm")
     words = next((word for word, bits in PERMISSIONS.items() if bits == perm), perm)
     kind = (found.get("attributes") or {}).get(TYPE, "NORMAL")
     order = "yes" if found.get("order") else "no"
     return (
         found["broker"],
+        found["brokerId"],
         found["address"],
         found.get("readQueueNums"),
         found.get("writeQueueNums"),
@@ -248,7 +263,7 @@ async def delete_topic(cluster: Cluster, args: Given, at: list[BrokerSet], topic
 async def status(cluster: Cluster, args: Given) -> int:
     """Show how many messages each queue of a topic has, and when the last one came."""
     found: list[dict[str, Any]] = []
-    for _, address in await cluster.of_topic(args.topic):
+    for _, _, address in await cluster.of_topic(args.topic):
         answer = await cluster.ask(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": args.topic})
         for queue, each in sorted(by_queue(answer.body).items()):
             found.append(

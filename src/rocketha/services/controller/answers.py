@@ -154,6 +154,7 @@ class OwnAnswers:
     def describe(self) -> dict[str, Any]:
         """What this controller knows of itself, for people."""
         raft, watch = self._raft, self._watch
+        now_ms = watch.now_ms()
         found: dict[str, Any] = {
             "group": self._config.controller_dleger_group,
             "id": self._config.controller_dleger_self_id,
@@ -161,7 +162,7 @@ class OwnAnswers:
             "leaderAddress": raft.leader_address,
             "isLeader": raft.is_leader,
             "brokerSets": sum(1 for _ in self._state.groups()),
-            "brokersHeard": len(watch.liveness),
+            "brokersHeard": sum(watch.liveness.alive(key, now_ms) for key in watch.liveness),
             "heartbeats": watch.heartbeats,
             "suspicions": {str(key): state.value for key, state in sorted(watch.detector.states().items())},
             "noticesPending": self._notices.pending,
