@@ -37,6 +37,7 @@ class Command(NamedTuple):
     :ivar arguments: as on a command line; ``{name}`` is a value of the side.
     :ivar needs: what it does something with, for the page.
     :ivar waits: whether what it needs comes to be by itself a moment later: it is asked again.
+    :ivar shows: what it prints when that has come to be.
     :ivar forever: whether it goes on until it is interrupted.
     :ivar silent: whether it prints nothing where it works.
     :ivar differs: in what the outputs differ, where both work.
@@ -47,6 +48,7 @@ class Command(NamedTuple):
     arguments: str
     needs: str
     waits: bool = False
+    shows: str = ""
     forever: bool = False
     silent: bool = False
     differs: str = ""
@@ -97,7 +99,7 @@ COMMANDS = (
     Command("updateSubGroupList", "-c {cluster} -f {groups}", "a file of groups"),
     Command("getConsumerConfig", "-g New", GROUP_),
     Command("setConsumeMode", "-c {cluster} -t {topic} -g New -m POP", POP, remark=_unsupported(POP)),
-    Command("consumerProgress", "-g {consumers} -s true", GROUP_, waits=True),
+    Command("consumerProgress", "-g {consumers} -s true", GROUP_, waits=True, shows="%RETRY%"),
     Command("consumerConnection", "-g {consumers}", "a consumer that runs"),
     Command("consumerStatus", "-g {consumers} -s", "a consumer that runs"),
     Command("producerConnection", "-g {producers} -t {topic}", "a producer that runs"),
@@ -407,7 +409,7 @@ class Side:
         while True:
             text = self.admin.run(*arguments, limit_s=FOREVER_S if command.forever else 60)
             outcome = Outcome(self.masked(text.strip()))
-            if not outcome.failed and bool(text) is not command.silent:
+            if not outcome.failed and bool(text) is not command.silent and command.shows in text:
                 return outcome
             if time.monotonic() > end:
                 return outcome if text else Outcome("error: it printed nothing")
