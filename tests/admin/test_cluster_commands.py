@@ -153,7 +153,8 @@ class ClusterCommandTests(Asking):
                 self.assertTrue(said["done"])
                 self.assertEqual({each["to"] for each in said["queues"]}, {2 - left[0]})
                 self.assertEqual(self.lag("--topic", "T"), left)
-        self.run_(group.command, "reset", "workers", "T", "--to", "1", "--queue", "g:1", "--execute", "--yes")
+        said = self.run_(group.command, "reset", "workers", "T", "--to", "1", "--queue", "g:1", "--execute", "--yes")
+        self.assertNotIn("connected members", said)
         self.assertEqual(self.lag(), [2, 1])
         self.run_(group.command, "reset", "workers", "T", "--to", "2", "--queue", "g:0", "--execute", "--yes")
         found = self.json(group.command, "lag", "workers")["queues"]
@@ -195,8 +196,9 @@ class ClusterCommandTests(Asking):
         self.assertEqual(self.ask(self.host, RequestCode.HEART_BEAT, {}, beat).code, 0)
         self.assertEqual(list(self.json(group.command, "show", "workers")["members"]), ["c@1"])
         with mock.patch.object(Cluster, "ask", autospec=True, side_effect=Cluster.ask) as asks:
-            self.run_(group.command, "reset", "workers", "T", "--to", "1", "--execute", "--yes")
+            said = self.run_(group.command, "reset", "workers", "T", "--to", "1", "--execute", "--yes")
             self.run_(group.command, "reset", "workers", "T", "--to", "latest", "--execute", "--yes")
+        self.assertIn("connected members go on there when", said)
         codes = [call.args[2] for call in asks.call_args_list]
         self.assertEqual(codes.count(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET), 3)
         self.assertNotIn(RequestCode.UPDATE_CONSUMER_OFFSET, codes)

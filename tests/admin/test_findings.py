@@ -159,6 +159,14 @@ FAULTS: dict[str, Picture] = {
         HEALTHY,
         controllers=(controller(0, True), controller(1), controller(2, process=down("controller", CONTROLLERS[2]))),
     ),
+    "controller.not_member": attrs.evolve(
+        HEALTHY,
+        controllers=(
+            controller(0, True, peers={"n0": CONTROLLERS[0], "n1": CONTROLLERS[1]}),
+            controller(1),
+            controller(2, leader=""),
+        ),
+    ),
     "nameserver.unreachable": attrs.evolve(
         HEALTHY, nameservers=(nameserver(NAMES[0]), Nameserver(process=down("nameserver", NAMES[1])))
     ),
@@ -284,6 +292,7 @@ class JudgeTests(unittest.TestCase):
                 "controller.unreachable",
                 "rocketha controller remove n2, if it is gone for good and another one leads (docs/disasters.rst)",
             ),
+            ("controller.not_member", f"rocketha controller -a {CONTROLLERS[0]} add n2-{CONTROLLERS[2]}"),
             ("group.lag", "rocketha group lag G"),
             ("permission.refused", f"rocketha clients -b {BROKERS[1]} --refused"),
             ("broker.not_registered", f"rocketha clients -b {NAMES[1]} --refused"),

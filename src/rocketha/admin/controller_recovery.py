@@ -208,7 +208,8 @@ async def elect(controllers: Controllers, args: Given) -> int:
     """Make a broker the master of its set: the one with the newest log, or ID.
 
     Every broker of the set is asked for its epoch and the end of its log.  Without ID all must answer, for the one that
-    does not may have the most; with ID whatever the others have more is given up, which is asked for.
+    does not may have the most; with ID whatever the others have more is given up, which is asked for.  Of a broker in
+    the SyncStateSet, with allAckInSyncStateSet, that is nothing that was acknowledged.
     """
     cluster = args.cluster or await controller_state.cluster_of(controllers, args.broker)
     logs = await controller_state.replica_logs(controllers, cluster, args.broker)

@@ -94,7 +94,7 @@ class Finding:
         return tuple(_PLACE.sub(lambda found: words.get(found[0], found[0]), text) for text in self.kind.to_do)
 
 
-_PLACE = re.compile(r"\b(?:BROKER_NAME|ID|GROUP|PEERS|SERVER)\b")
+_PLACE = re.compile(r"\b(?:BROKER_NAME|ID|GROUP|PEERS|SERVER|HOST:PORT)\b")
 """Words of ``to_do`` that a finding may have a value for."""
 
 
@@ -107,7 +107,7 @@ KINDS: Mapping[str, Kind] = _kinds(
         "controller.no_leader",
         "no controller leads: a dead master is not replaced, and masters of rocketha refuse sends after masterLease",
         (
-            "start controllers until a majority runs",
+            "start controllers until a majority runs; where disks were lost, all of them",
             "rocketha controller status",
             "if a majority is lost for good: docs/disasters.rst",
         ),
@@ -149,6 +149,11 @@ KINDS: Mapping[str, Kind] = _kinds(
             "rocketha controller status",
             "rocketha controller remove ID, if it is gone for good and another one leads (docs/disasters.rst)",
         ),
+    ),
+    Kind(
+        "controller.not_member",
+        "a controller runs, and the one that leads does not count it among its group",
+        ("rocketha controller -a SERVER add ID-HOST:PORT", "stop it, if it was removed"),
     ),
     Kind("nameserver.unreachable", "a nameserver does not answer", (START["nameserver"],)),
     Kind(
@@ -348,6 +353,12 @@ def _controllers(picture: Picture, limits: Limits) -> Iterator[Finding]:
             f"{majority}, {leads}",
             **({"ID": each.id} if each.id else {}),
         )
+    if leader is not None and leader.peers:
+        for each in picture.controllers:
+            if each.id and each.id not in leader.peers:
+                name, members = f"controller {each.id} {each.process.address}", ", ".join(sorted(leader.peers))
+                words = {"SERVER": leader.process.address, "ID": each.id, "HOST:PORT": each.process.address}
+                yield _finding("controller.not_member", name, "it is no member", f"members are {members}", **words)
     if picture.controllers and leader is None:
         named = [
             f"{each.process.address} names {each.leader or 'nobody'}"

@@ -321,7 +321,8 @@ async def reset(cluster: Cluster, args: Given) -> int:
     notes = ["nothing was changed: --execute does it"] if args.dry_run else []
     if not args.dry_run:
         confirm(args, f"Move {args.group} in {len(moves)} queues of {args.topic} to {args.to}")
-        await execute(cluster, args.group, where, moves, args.queue is None)
+        if await execute(cluster, args.group, where, moves, args.queue is None):
+            notes = ["connected members go on there when their long polls end: 15 s by default"]
     found = {"group": args.group, "topic": args.topic, "done": not args.dry_run, "queues": shown}
     output.show(args, found, ("BROKER", "QUEUE", "FROM", "TO"), rows, notes)
     return DONE if moves else FAILED
@@ -387,10 +388,11 @@ async def _offset(cluster: Cluster, address: str, code: int, fields: Mapping[str
     return int(answer.fields["offset"]) if answer.code == ResponseCode.SUCCESS else -1
 
 
-async def execute(cluster: Cluster, group: str, where: int | str, moves: list[Move], whole: bool) -> None:
+async def execute(cluster: Cluster, group: str, where: int | str, moves: list[Move], whole: bool) -> bool:
     """Move.  Nothing is done where a broker could not do what is wanted.
 
     :param whole: in all queues of the topic.
+    :return: whether members are connected, who are told by the answers to their pulls.
     :raises RockethaError: it cannot be done, or a broker failed; which ones did it before is said.
     """
     addresses = dict.fromkeys(each.address for each in moves)
@@ -411,6 +413,7 @@ async def execute(cluster: Cluster, group: str, where: int | str, moves: list[Mo
             moved = f"it was moved at {', '.join(done)} already" if done else "it was moved at no other broker"
             raise RockethaError(f"{group} at {address}: {plain(problem)}; {moved}") from problem
         done.append(address)
+    return bool(ordered)
 
 
 async def _see_that_it_moves_one_queue(cluster: Cluster, address: str) -> None:
