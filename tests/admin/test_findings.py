@@ -67,6 +67,7 @@ def broker(number: int, **more: Any) -> Broker:
         "log_end": 1 << 30,
         "disk_used": 0.5,
         "namesrv": NAMES,
+        "controllers": tuple(CONTROLLERS),
     }
     return Broker(**{**told, **more})
 
@@ -93,6 +94,7 @@ def controller(place: int, leads: bool = False, **more: Any) -> Controller:
         "leader": "n0",
         "applied": 7,
         "sets": (SET,),
+        "sets_told": True,
     }
     return Controller(**{**told, **more})
 
@@ -150,6 +152,7 @@ FAULTS: dict[str, Picture] = {
         HEALTHY, ledgers=(LEDGERS[0], *(attrs.evolve(each, leader="", problem="refused") for each in LEDGERS[1:]))
     ),
     "set.no_master": with_set(master=None, in_sync=(1,)),
+    "set.unknown": attrs.evolve(HEALTHY, controllers=(controller(0, True, sets=()), controller(1), controller(2))),
     "broker.wrong_address": with_broker(3, process=down("broker", BROKERS[3], "no route to host")),
     "broker.unreachable": attrs.evolve(
         with_broker(3, process=down("broker", BROKERS[3])),

@@ -128,6 +128,14 @@ KINDS: Mapping[str, Kind] = _kinds(
         ),
     ),
     Kind(
+        "set.unknown",
+        "controllers do not know a broker set that is under them: nobody is elected if its master dies",
+        (
+            "see that a broker of it runs, and that its controllerAddr names these controllers",
+            "if its ids are of other controllers: docs/migration.rst, Back to Java's",
+        ),
+    ),
+    Kind(
         "broker.wrong_address",
         "a broker runs, and is registered with an address at which nobody reaches it",
         ("set brokerIP1 (and bindAddress) in its broker.conf to an address that clients reach, and restart it",),
@@ -605,6 +613,19 @@ def _registered_masters(picture: Picture, limits: Limits) -> Iterator[Finding]:
             yield _finding("set.no_master", f"{cluster}/{name}", cause, f"registered: {seen}", todo, BROKER_NAME=name)
 
 
+def _unknown_sets(picture: Picture, limits: Limits) -> Iterator[Finding]:
+    leader = picture.leader
+    if leader is None or not leader.sets_told:
+        return
+    known, asked = {each.name for each in leader.sets}, {each.process.address for each in picture.controllers}
+    found: dict[tuple[str, str], list[str]] = {}
+    for broker in _answering(picture):
+        if broker.name and broker.name not in known and asked.intersection(broker.controllers):
+            found.setdefault((broker.cluster, broker.name), []).append(_name(broker))
+    for (cluster, name), brokers in sorted(found.items()):
+        yield _finding("set.unknown", f"{cluster}/{name}", "controllers do not know it", *brokers)
+
+
 def _former_masters(picture: Picture, limits: Limits) -> Iterator[Finding]:
     for each in picture.sets:
         if each.stale or each.master is None:
@@ -869,6 +890,7 @@ RULES: tuple[Callable[[Picture, Limits], Iterable[Finding]], ...] = (
     _shared_ids,
     _masters,
     _registered_masters,
+    _unknown_sets,
     _unused_ids,
     _former_masters,
     _fenced,

@@ -214,7 +214,7 @@ class Looker:
         if status is None and found.leads and names:
             asked = self._ask(address, *get_replicas(*names))
             sets = await self._told(asked, lambda told: _sync_state_data(told.command, address))
-            found = attrs.evolve(found, sets=sets or ())
+            found = attrs.evolve(found, sets=sets or (), sets_told=sets is not None)
         return found
 
     # -- brokers
@@ -450,6 +450,7 @@ def _controller(process: Process, header: Mapping[str, str], status: Mapping[str
         matches={str(name): int(index) for name, index in (status.get("matchIndex") or {}).items()},
         suspicions={str(name): str(state) for name, state in (status.get("suspicions") or {}).items()},
         sets=tuple(_set(each, process.address) for each in status.get("sets") or ()),
+        sets_told="sets" in status and len(status["sets"]) == _number(status, "brokerSets"),
     )
 
 

@@ -155,6 +155,7 @@ class Controller:
     :ivar peers: id to address of all, as it has them.
     :ivar role: in the Raft group; empty of Java's.
     :ivar matches: id to the end of that member's log, as this leader has it.
+    :ivar sets_told: whether ``sets`` are all that it has: of many it tells some.
     """
 
     process: Process
@@ -170,6 +171,7 @@ class Controller:
     matches: Mapping[str, int] = attrs.field(factory=dict)
     suspicions: Mapping[str, str] = attrs.field(factory=dict)
     sets: tuple[ControlledSet, ...] = ()
+    sets_told: bool = False
 
 
 @attrs.frozen(kw_only=True)
