@@ -157,6 +157,8 @@ class CommandTests(ControllerCase):
         yield self.assertFailure(self.act("remove", "n9"), click.UsageError)
         yield self.assertFailure(self.act("clean", NAME, "7"), click.UsageError)
         yield self.assertFailure(self.act("clean", NAME, "1", "--yes"), RequestFailed)
+        code, text = yield self.act("clean", NAME, "7", "--yes")
+        self.assertEqual((code, text), (0, f"{NAME}: without 7; there was no 7\n"))
         yield self.assertFailure(self.act("remove", "n9", "--yes"), RequestFailed)
 
     @defer.inlineCallbacks

@@ -251,12 +251,21 @@ def _log_cells(each: controller_state.ReplicaLog) -> Sequence[object]:
 async def clean(controllers: Controllers, args: Given) -> int:
     """Remove brokers that are gone from their set, by their ids.
 
-    Refused for one that is heard.  It is a member again if it comes back at its address.
+    Refused for one that is heard.  It is a member again if it comes back at its address.  Ids that are no
+    members are named.
     """
     ids = _ids(args.broker_ids)
     confirm(args, f"Forget broker {ids} of {args.broker}")
+    sets = await controller_state.replica_sets(controllers, {args.broker: args.cluster})
     await controller_state.clean(controllers, args.cluster, args.broker, args.broker_ids)
-    output.say(args, f"{args.broker}: without {ids}", brokerName=args.broker, brokerIds=list(args.broker_ids))
+    none = [each for each in args.broker_ids if args.broker in sets and each not in sets[args.broker].members]
+    output.say(
+        args,
+        f"{args.broker}: without {ids}" + (f"; there was no {_ids(none)}" if none else ""),
+        brokerName=args.broker,
+        brokerIds=list(args.broker_ids),
+        noMembers=none,
+    )
     return DONE
 
 

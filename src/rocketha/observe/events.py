@@ -210,7 +210,7 @@ class PutsSlow(Event):
 
 @attrs.frozen
 class ReactorStalled(Event):
-    """Nothing was done for a while in which sends waited: this process had no time, or something in it took long."""
+    """This process did nothing for a while: it was stopped, got no CPU time, or something in it took long."""
 
     name: ClassVar[str] = "reactor.stalled"
     level: ClassVar[str] = "warn"

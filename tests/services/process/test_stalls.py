@@ -8,6 +8,7 @@ import attrs
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from rocketha.services.core.turns import BrokerClock, BrokerTurns
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.stalls import Stalls
 from tests.services.events_case import events_of
@@ -61,3 +62,16 @@ class StallTests(SynchronousTestCase):
         """All services of a platform share it, also where one of them has another chance."""
         platform = Platform(disk=None, reactor=self.clock)  # type: ignore[arg-type]
         self.assertIs(attrs.evolve(platform, pid=lambda: 1).stalls, platform.stalls)
+
+    def test_an_idle_broker(self) -> None:
+        """Nobody waits for anything there: its own clock notices."""
+        platform = Platform(disk=None, reactor=self.clock)  # type: ignore[arg-type]
+        passed: list[float] = []
+        broker = BrokerClock(platform, BrokerTurns(), (), lambda: passed.append(self.clock.seconds()))
+        self.clock.advance(60)
+        broker.start()
+        self.clock.pump([1.0, 1.9, 0.1])
+        self.assertEqual(self.said(), [])
+        self.clock.advance(5)
+        broker.stop()
+        self.assertEqual((self.said(), passed), ([4_000], [61, 62.9, 63, 68]))

@@ -15,6 +15,9 @@ from rocketha.protocols.turn import Turn
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.ticker import Ticker
 
+SECOND_S = 1.0
+STALL_S = 1.0
+"""A second that comes later than this is said: the process was stopped, or something in it took long."""
 LEAST_S = 0.001
 """A deadline that has passed waits this long, so that the reactor reads between two of them."""
 
@@ -42,12 +45,15 @@ class BrokerClock:
         self._turns = turns
         self._deadlines = tuple(deadlines)
         self._serve_due = lasting(lambda: turns.run(self._due), "a deadline")
-        self._seconds = Ticker(platform.reactor, lasting(lambda: turns.run(second), "the clock"), 1.0)
+        self._second = second
+        self._lookout = platform.stalls.lookout(SECOND_S, STALL_S)
+        self._seconds = Ticker(platform.reactor, lasting(self._passed, "the clock"), SECOND_S)
         self._timer: Any = None
         self._timer_ms = 0
 
     def start(self) -> None:
         """The broker serves."""
+        self._lookout.begin()
         self._seconds.start()
         self._turns.at_end(self.rearm_if_earlier)
         self._arm()
@@ -83,6 +89,10 @@ class BrokerClock:
             self._timer_ms = due_ms
             wait_s = max(LEAST_S, (due_ms - self._platform.now_ms()) / 1000)
             self._timer = self._platform.reactor.callLater(wait_s, self._reached)
+
+    def _passed(self) -> None:
+        self._lookout.look()
+        self._turns.run(self._second)
 
     def _due(self) -> None:
         now_ms = self._platform.now_ms()
