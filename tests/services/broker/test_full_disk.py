@@ -18,9 +18,9 @@ class DiskCase(BrokerCase):
         self.events = events_of(self)
 
     def said(self) -> list[tuple[str, str]]:
-        """Names and texts of the events since the last look."""
+        """Names and texts of the events since the last look; a step of minutes is also a process that stood still."""
         events, self.events[:] = [*self.events], []
-        return [(event["event"], formatEvent(event)) for event in events]
+        return [(event["event"], formatEvent(event)) for event in events if event["event"] != "reactor.stalled"]
 
     def fill(self) -> None:
         client = self.connect()
