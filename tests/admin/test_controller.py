@@ -50,7 +50,7 @@ class LinesTests(SynchronousTestCase):
                 "ID  ADDRESS       ROLE    TERM  COMMITTED  APPLIED  SETS  HEARD  SUSPECTED",
                 "n0  h:1           leader  3     9          9        1     2      1",
                 "n1  long-host:10  -       -     -          -        -     -      -",
-                "n0: C/b:1 is dead",
+                "n0 suspects C/b:1: dead",
                 "n1: refused",
             ],
         )

@@ -6,12 +6,14 @@ import json
 import os
 import tempfile
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, maybeDeferred
 
 import rocketha
 from rocketha.access.signer import Credentials, Signer
-from rocketha.admin import doctor_page, status_page
-from rocketha.admin.findings import Limits, judge
+from rocketha.admin import controller_state, doctor_page, status_page
+from rocketha.admin.controllers import Controllers
+from rocketha.admin.doctor import examine
+from rocketha.admin.findings import Finding, Limits, judge
 from rocketha.admin.looking import Looker
 from rocketha.admin.picture import Picture
 from rocketha.observe.logging import current_level, set_level
@@ -88,6 +90,41 @@ class FaultTests(DoctorCase):
         (found,) = self.only("broker.wrong_address", self.findings())
         self.assertIn("10.99.0.1:10911", found.subject)
         self.assertTrue(any("heartbeats reach controller" in each for each in found.evidence), found.evidence)
+
+    def test_a_broker_that_is_being_stopped(self) -> None:
+        """Its port is closed and controllers have just heard it, as where its address is wrong; soon they have not."""
+        master = self.whole_cluster()
+        stopped = maybeDeferred(self.service(master).stopService)
+        self.look()
+        self.await_(stopped)
+        self.only("broker.wrong_address", self.findings())
+        process = self.client_host.process
+        assert process is not None
+        names, controllers = [self.namesrv(each) for each in self.names], list(map(self.controller, self.controllers))
+        examined: Deferred[tuple[Picture, tuple[Finding, ...]]] = Deferred.fromCoroutine(
+            examine(lambda: self.looker().picture(names, controllers), process.reactor, self.limits)
+        )
+        _picture, found = self.await_(examined)
+        self.assertNotIn("broker.wrong_address", [each.kind.name for each in found])
+        (gone,) = self.only("broker.unreachable", found)
+        self.assertIn(self.at(master), gone.subject)
+
+    def test_an_id_whose_address_another_broker_has(self) -> None:
+        """As after a lost disk: who asks for the newest log is told how to remove the id that is gone."""
+        self.whole_cluster()
+        host = self.brokers[2]
+        self.stop(host)
+        host.disk.remove_tree("/store")
+        self.restart(host)
+        self.until("it has an id of its own", lambda: self.number(host) == 4)
+        self.whole()
+        process = self.client_host.process
+        assert process is not None
+        controllers = Controllers(Dialer(process.reactor), [self.controller(self.controllers[0])])
+        self.addCleanup(controllers.close)
+        asked = Deferred.fromCoroutine(controller_state.replica_logs(controllers, "DefaultCluster", "g"))
+        (third,) = [each for each in self.await_(asked) if each.broker_id == 3]
+        self.assertEqual(third.problem, "broker 4 has its address; if 3 is gone: rocketha controller clean g 3")
 
     def test_another_nameserver(self) -> None:
         """A broker of the set registers elsewhere."""

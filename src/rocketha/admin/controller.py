@@ -67,7 +67,7 @@ def status_table(rows: Mapping[str, Mapping[str, Any]]) -> tuple[list[output.Row
         suspicions = row.get("suspicions", {})
         named = ("role", "term", "committedIndex", "appliedIndex", "brokerSets", "brokersHeard")
         table.append((node, str(row["address"]), *(str(row.get(name, "-")) for name in named), str(len(suspicions))))
-        notes += [f"{node}: {replica} is {state}" for replica, state in suspicions.items()]
+        notes += [f"{node} suspects {replica}: {state}" for replica, state in suspicions.items()]
     return table, notes
 
 

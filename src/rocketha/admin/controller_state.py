@@ -132,8 +132,11 @@ async def _log_of(controllers: Controllers, broker_name: str, number: int, addre
         status = ha_status.decode_epochs((await controllers.ask(address, RequestCode.GET_BROKER_EPOCH_CACHE)).body)
     except (RequestFailed, RemoteProtocolError, *NETWORK_ERRORS) as problem:
         return ReplicaLog(number, address, problem=plain(problem))
-    if status.broker_name != broker_name or status.broker_id not in (0, number):
+    if status.broker_name != broker_name:
         return ReplicaLog(number, address, problem=f"broker {status.broker_id} of {status.broker_name} lives there")
+    if status.broker_id not in (0, number):
+        remedy = f"if {number} is gone: rocketha controller clean {broker_name} {number}"
+        return ReplicaLog(number, address, problem=f"broker {status.broker_id} has its address; {remedy}")
     epoch = status.entries[-1].epoch if status.entries else -1
     return ReplicaLog(number, address, epoch, status.max_offset, leads=not status.broker_id)
 

@@ -5,14 +5,19 @@ Exit code 0: nothing was found; 1: something was, or nobody answered; 2: wrong u
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
 import attrs
 import click
+from twisted.internet.task import deferLater
 
 from rocketha.admin import cluster_status, doctor_page, output
 from rocketha.admin.commands import DONE, FAILED, Given
 from rocketha.admin.commands import command as declared
-from rocketha.admin.findings import Limits, judge
+from rocketha.admin.findings import HEARD_S, PASSING, Finding, Limits, judge
 from rocketha.admin.main_loop import run_with
+from rocketha.admin.picture import Picture
 
 PAUSE_S = 6.0
 """Between two looks at a group that lags: Java's consumers commit every five seconds."""
@@ -21,6 +26,19 @@ PAUSE_S = 6.0
 def limits_of(args: Given) -> Limits:
     """From where on something is worth a finding."""
     return attrs.evolve(Limits(), lag_bytes=args.lag_bytes, lag_messages=args.lag_messages)
+
+
+async def examine(
+    look: Callable[[], Awaitable[Picture]], reactor: Any, limits: Limits
+) -> tuple[Picture, Sequence[Finding]]:
+    """A cluster and what is wrong with it; looked at again where that may be over in a moment."""
+    picture = await look()
+    findings = judge(picture, limits)
+    if any(each.kind.name in PASSING for each in findings):
+        await deferLater(reactor, HEARD_S, lambda: None)
+        picture = await look()
+        findings = judge(picture, limits)
+    return picture, findings
 
 
 @declared("doctor")
@@ -53,8 +71,7 @@ async def command(connected: cluster_status.Connected, args: Given) -> int:
     Each kind of finding is explained in docs/troubleshooting.rst. Exit code 0: nothing was found; 1: something was, or
     nobody answered.
     """
-    picture = await connected.look(args, args.pause)
-    findings = judge(picture, limits_of(args))
+    picture, findings = await examine(lambda: connected.look(args, args.pause), connected.reactor, limits_of(args))
     if args.json:
         output.say_json(doctor_page.as_json(picture, findings))
     else:

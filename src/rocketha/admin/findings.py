@@ -33,6 +33,8 @@ REPEATED_S = 60
 """Who is behind at a change of masters is refused once or twice, and hears of it; who does not is refused on and on."""
 HEARD_S = 2.5
 """Who lives sends a heartbeat to controllers each second; a connection is given up after three."""
+PASSING = frozenset({"broker.wrong_address"})
+"""What may be over in HEARD_S: a broker that is being stopped closes its port, and is heard for a moment more."""
 
 START = {
     "nameserver": "start it: twistd rocketha-namesrv --config namesrv.conf",

@@ -249,7 +249,7 @@ async def lag(cluster: Cluster, args: Given) -> int:
     """
     found = await progress(cluster, args.group, args.topic)
     if not found:
-        raise RockethaError(f"{args.group} has consumed nothing{f' of {args.topic}' if args.topic else ''}")
+        raise RockethaError(f"{args.group} committed no offset yet{f' in {args.topic}' if args.topic else ''}")
     found.sort(key=lambda each: (-each.lag, each.queue))
     total = sum(each.lag for each in found)
     shown = {

@@ -119,7 +119,8 @@ async def _send_all(reactor: Any, args: Given) -> int:
 def command(args: Given) -> int:
     """Send messages to TOPIC, one for each BODY; without any, one for each line of standard input.
 
-    A line is printed for each: the result, the message's id, its queue and offset.
+    A line is printed for each: the result, the message's id, its queue and offset.  The first one that fails after its
+    retries ends the command.
     """
     only_one(args, ("--batch", "--oneway"))
     if args.count < 1:

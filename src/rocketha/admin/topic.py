@@ -238,11 +238,16 @@ async def _write(cluster: Cluster, at: BrokerSet, topic: str, wanted: dict[str, 
 @options.YES
 @run_with(opened)
 async def delete(cluster: Cluster, args: Given) -> int:
-    """Delete a topic, with its messages, at the masters of a cluster and at the nameservers."""
+    """Delete a topic, with its messages, at the masters of a cluster and at the nameservers.
+
+    One that no nameserver knows is deleted all the same, for a broker may have it, and that is said.
+    """
     at = cluster.masters(await cluster.one_cluster(args.cluster))
     confirm(args, f"Delete topic {args.topic} and its messages in {at[0].cluster}")
+    known = args.topic in topics_in(await cluster.nameserver(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))
     await delete_topic(cluster, args, at, args.topic)
-    output.say(args, f"{args.topic} is deleted", brokers=[each.name for each in at])
+    said = f"{args.topic} is deleted" + ("" if known else "; no nameserver knew it")
+    output.say(args, said, brokers=[each.name for each in at], known=known)
     return DONE
 
 
