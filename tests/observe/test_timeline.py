@@ -113,7 +113,7 @@ class TimelineTests(SynchronousTestCase):
     def test_the_trail_replaces_what_was_seen(self) -> None:
         """The controllers' trail has each decision with its reason, also those from before this process began."""
         timeline = Timeline(lambda: 5.0)
-        timeline.happened(events.GroupElected(7, "C/b", "elected", 2, 2, [2], "PORT_REFUSED", "gone"))
+        timeline.happened(events.GroupElected(7, "C/b", "elected", 2, 2, [2], "PORT_REFUSED", "gone", 0))
         timeline.happened(events.ControllerLeads("n1", 1))
         trail = [Moment(1000, "group.elected", "info", "before"), Moment(9000, "group.elected", "info", "after")]
         found = timeline.newest_first(trail)

@@ -210,11 +210,14 @@ class PutsSlow(Event):
 
 @attrs.frozen
 class ReactorStalled(Event):
-    """This process did nothing for a while: it was stopped, got no CPU time, or something in it took long."""
+    """This process did nothing for a while: it was stopped, got no CPU time, or something in it took long.
+
+    :ivar stalled_ms: how late a look came that was due meanwhile, so it stood still for at least this long.
+    """
 
     name: ClassVar[str] = "reactor.stalled"
     level: ClassVar[str] = "warn"
-    message: ClassVar[str] = "this process did nothing for {stalled_ms} ms; whoever asked meanwhile waited"
+    message: ClassVar[str] = "this process did nothing for at least {stalled_ms} ms; whoever asked meanwhile waited"
 
     stalled_ms: int
 
@@ -358,6 +361,7 @@ class GroupElected(Event):
     :ivar master: the broker's id; None: there is no master.
     :ivar cause: ``HANDED_OVER`` where the master before stopped as planned; else what was found, or who asked.
     :ivar reason: the same for a person.
+    :ivar decided_ms: when the leader proposed it, ms since 1970 by its clock; who catches up says it later.
     """
 
     name: ClassVar[str] = "group.elected"
@@ -373,6 +377,7 @@ class GroupElected(Event):
     in_sync: list[int]
     cause: str
     reason: str
+    decided_ms: int
 
 
 @attrs.frozen

@@ -59,7 +59,7 @@ def main() -> None:
         events.ControllerStarted("n1", "group1", "tcp:9878", "10.0.0.1:9878"),
         events.BrokerSuspected("C/broker-a:2", "its connection closed"),
         events.DiskFailed("/srv/store/commitlog/0", "write", "no space left"),
-        events.GroupElected(7, f"C/{MARKUP}", "elected", 1, 3, [1], "HANDED_OVER", "broker 2 was stopping"),
+        events.GroupElected(7, f"C/{MARKUP}", "elected", 1, 3, [1], "HANDED_OVER", "broker 2 was stopping", 0),
     ):
         timeline.happened(event)
 

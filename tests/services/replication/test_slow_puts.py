@@ -47,7 +47,9 @@ class SlowPutTests(DLedgerCase):
         self.assertEqual(event["lacked"], "replicas")
         self.assertGreaterEqual(event["waited_ms"], 400)
         for follower in self.followers():
-            self.assertIn(f"{follower.address}:40911 lacks ", event["cause"])
+            number = self.service(follower).broker.replication.own_id
+            self.assertIn(f"replica {number} at {follower.address}:40911 lacks ", event["cause"])
+        self.assertNotIn("sync of the log", event["cause"])
         self.assertEqual(self.metric(self.leader, 'rocketha_slow_puts_total{lacked="replicas"}'), "1.0")
 
     def test_the_disk(self) -> None:

@@ -124,7 +124,7 @@ class ControllerConfig(Section):
     adopt_unknown_brokers: bool = flag(
         False,
         "Whether a broker may register under the id in its own file although this controller never gave it out: "
-        "for taking over from Java's controllers, see docs/operations.rst.",
+        "after all controllers lost their disks, see docs/disasters.rst.",
         ours=True,
         live=True,
     )

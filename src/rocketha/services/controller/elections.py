@@ -159,6 +159,7 @@ class Elections:
                 list(group.in_sync) if group is not None else [],
                 audit.named(events.Why, evidence.why),
                 evidence.reason,
+                evidence.now_ms,
             ),
         )
 

@@ -19,13 +19,15 @@ from rocketha.protocols.turn import Turn
 from rocketha.services.core.feature import BrokerFeature
 from rocketha.services.process.platform import Platform
 from rocketha.services.process.ticker import Ticker
-from rocketha.services.replication.service import Replication
+from rocketha.services.replication.service import Replication, ReplicaView
 from rocketha.services.waiting.flusher import SLOW_SYNC_S, Flusher
 
 LOOK_S = 0.05
 SLOW_MS = 200
 """What is waited for longer than this is told; clients see 250 ms as "broker busy"."""
 AGAIN_MS = 1000
+SYNC_MS = 50
+"""A sync that has just begun, as one always has under SYNC_FLUSH, explains no wait for replicas."""
 
 
 @attrs.frozen
@@ -126,14 +128,20 @@ class SlowPuts(BrokerFeature):
 
     def _cause(self, oldest: Oldest, now_s: float) -> str:
         since_s = self._flusher.syncing_since_s
-        sync = "" if since_s is None else f"a sync of the log has been under way for {int((now_s - since_s) * 1000)} ms"
+        sync_ms = 0 if since_s is None else int((now_s - since_s) * 1000)
+        sync = f"a sync of the log has been under way for {sync_ms} ms"
         if oldest.lack is Lack.DISK:
-            return sync or "the log waits to be synced"
+            return "the log waits to be synced" if since_s is None else sync
         behind = [
-            f"{view.peer} lacks {oldest.end - view.acknowledged} bytes"
+            f"{_named(view)} lacks {oldest.end - view.acknowledged} bytes"
             if view.acknowledged >= 0
-            else f"{view.peer} has said nothing yet"
+            else f"{_named(view)} has said nothing yet"
             for view in self._replication.replica_views().values()
             if view.acknowledged < oldest.end
         ]
-        return "; ".join([*behind, *filter(None, [sync])]) or "too few replicas answer"
+        return "; ".join([*behind, *([sync] if sync_ms >= SYNC_MS else [])]) or "too few replicas answer"
+
+
+def _named(view: ReplicaView) -> str:
+    """By its id where that is known: the port of its connection says little."""
+    return f"replica {view.broker_id} at {view.peer}" if view.broker_id is not None else view.peer
