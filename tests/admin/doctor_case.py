@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from twisted.internet.defer import Deferred
 
-from rocketha.admin.findings import Finding, Limits, judge
+from rocketha.admin.finding_kinds import Finding
+from rocketha.admin.findings import Limits, judge
 from rocketha.admin.looking import Looker
 from rocketha.admin.picture import Picture
 from rocketha.services.config.loading import load_namesrv

@@ -13,7 +13,8 @@ import attrs
 import click
 
 from rocketha.admin import cli, doctor_page, status_page
-from rocketha.admin.findings import KINDS, Finding, Limits, judge
+from rocketha.admin.finding_kinds import KINDS, Finding
+from rocketha.admin.findings import Limits, judge
 from rocketha.admin.picture import (
     FENCED,
     MASTER,

@@ -13,7 +13,8 @@ from rocketha.access.signer import Credentials, Signer
 from rocketha.admin import controller_state, doctor_page, status_page
 from rocketha.admin.controllers import Controllers
 from rocketha.admin.doctor import examine
-from rocketha.admin.findings import Finding, Limits, judge
+from rocketha.admin.finding_kinds import Finding
+from rocketha.admin.findings import Limits, judge
 from rocketha.admin.looking import Looker
 from rocketha.admin.picture import Picture
 from rocketha.observe.logging import current_level, set_level

@@ -15,7 +15,8 @@ from twisted.internet.task import deferLater
 from rocketha.admin import cluster_status, doctor_page, output
 from rocketha.admin.commands import DONE, FAILED, Given
 from rocketha.admin.commands import command as declared
-from rocketha.admin.findings import HEARD_S, PASSING, Finding, Limits, judge
+from rocketha.admin.finding_kinds import Finding
+from rocketha.admin.findings import HEARD_S, Limits, judge
 from rocketha.admin.main_loop import run_with
 from rocketha.admin.picture import Picture
 
@@ -34,7 +35,7 @@ async def examine(
     """A cluster and what is wrong with it; looked at again where that may be over in a moment."""
     picture = await look()
     findings = judge(picture, limits)
-    if any(each.kind.name in PASSING for each in findings):
+    if any(each.kind.passing for each in findings):
         await deferLater(reactor, HEARD_S, lambda: None)
         picture = await look()
         findings = judge(picture, limits)

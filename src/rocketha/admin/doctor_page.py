@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rocketha.admin.findings import Finding
+from rocketha.admin.finding_kinds import Finding
 from rocketha.admin.picture import Broker, Picture, Process, Refusal
 from rocketha.admin.status_page import clock, seconds
 from rocketha.observe.logging import one_line
