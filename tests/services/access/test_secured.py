@@ -184,7 +184,9 @@ class SecuredTests(unittest.TestCase):
     def setUpClass(cls) -> None:
         folder = tempfile.TemporaryDirectory(prefix="rocketha-secured-")
         cls.addClassCleanup(folder.cleanup)
-        cls.secured = Secured(Path(folder.name))
+        inner = Path(folder.name) / "cluster"  # nobody else writes to the directory that it is in
+        inner.mkdir()
+        cls.secured = Secured(inner)
         cls.addClassCleanup(cls.secured.stop)
         cls.secured.start()
         cls.make_users()
