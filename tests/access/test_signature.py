@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import unittest
 
-from rocketha.access.signature import proven, sign, signed
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocketha.access.signature import Alike, proven, sign, signed
 
 FIELDS = {
     "AccessKey": "root",
@@ -80,3 +83,17 @@ class SignatureTests(unittest.TestCase):
     def test_what_is_no_text(self) -> None:
         """A lone surrogate is a question mark to Java."""
         self.assertEqual(signed({"a": "\ud800"}, b""), b"?")
+
+    @given(
+        st.dictionaries(
+            st.sampled_from(("AccessKey", "Signature", "a", "h", "\uff61", "\U0001f600")), st.text(max_size=5)
+        ),
+        st.tuples(*[st.text(max_size=5)] * 4),
+        st.tuples(*[st.text(max_size=5)] * 4),
+    )
+    def test_alike(self, fixed: dict[str, str], first: tuple[str, ...], then: tuple[str, ...]) -> None:
+        """What is signed of one request says what is signed of another with other values."""
+        names = "e", "g", "i"
+        alike = Alike({**fixed, **dict(zip(names, first, strict=False))}, names)
+        wanted = signed({**fixed, **dict(zip(names, then, strict=False))}, then[3].encode())
+        self.assertEqual(alike.signed(*(value.encode() for value in then)), wanted)

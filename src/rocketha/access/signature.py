@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 SIGNATURE, ACCESS_KEY = "Signature", "AccessKey"
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
@@ -26,9 +26,14 @@ def signed(fields: Mapping[str, str], body: bytes, empty: str = "") -> bytes:
 
     :param empty: stands for a value without a character.
     """
-    names = sorted(fields) if all(map(str.isascii, fields)) else sorted(fields, key=_utf16)
-    text = "".join([fields[name] or empty for name in names if name != SIGNATURE])
+    text = "".join([fields[name] or empty for name in _ordered(fields)])
     return text.encode("utf-8", "replace") + body
+
+
+def _ordered(names: Iterable[str]) -> list[str]:
+    """Those whose values are signed."""
+    ordered = sorted(names) if all(map(str.isascii, names)) else sorted(names, key=_utf16)
+    return [name for name in ordered if name != SIGNATURE]
 
 
 def _utf16(name: str) -> bytes:
@@ -37,8 +42,17 @@ def _utf16(name: str) -> bytes:
 
 def sign(secret: str, message: bytes) -> str:
     """The signature as it stands in the header."""
+    return _sign(secret, message).decode("ascii")
+
+
+def _sign(secret: str, message: bytes) -> bytes:
     made = hmac.new(secret.encode("utf-8", "replace"), message, hashlib.sha1).digest()
-    return base64.b64encode(made).decode("ascii")
+    return base64.b64encode(made)
+
+
+def signs(secret: str, message: bytes, signature: bytes) -> bool:
+    """Whether who knows this secret made this signature; takes the same time for all that are none."""
+    return hmac.compare_digest(_sign(secret, message), signature)
 
 
 def proven(secret: str, fields: Mapping[str, str], body: bytes, version: int) -> bytes | None:
@@ -47,13 +61,30 @@ def proven(secret: str, fields: Mapping[str, str], body: bytes, version: int) ->
     :param version: of the client.
     :return: None: it is not signed so.
     """
-    given = fields.get(SIGNATURE, "").encode("utf-8", "replace")
+    signature = fields.get(SIGNATURE, "").encode("utf-8", "replace")
     if version < VERSION_SIGNS_QUERY and UNIQUE_KEY_QUERY in fields:
         fields = {name: value for name, value in fields.items() if name != UNIQUE_KEY_QUERY}
     message = signed(fields, body)
-    found = hmac.compare_digest(sign(secret, message).encode(), given)
+    found = signs(secret, message, signature)
     if not found and "" in fields.values():
         # In the binary header Java reads an empty value as null, and signs the word.
         message = signed(fields, body, "null")
-        found = hmac.compare_digest(sign(secret, message).encode(), given)
+        found = signs(secret, message, signature)
     return message if found else None
+
+
+class Alike:
+    """What is signed of requests whose headers differ in a few values.
+
+    :param fields: of one of them.
+    :param differing: the names of these values, as Java orders them.
+    """
+
+    def __init__(self, fields: Mapping[str, str], differing: Iterable[str]) -> None:
+        fixed = {name: value.encode("utf-8", "replace").replace(b"%", b"%%") for name, value in fields.items()}
+        fixed |= dict.fromkeys(differing, b"%b")
+        self._form = b"".join([fixed[name] for name in _ordered(fixed)]) + b"%b"
+
+    def signed(self, *values: bytes) -> bytes:
+        """As :func:`signed` says for one with these values, in UTF-8, the body behind them."""
+        return self._form % values

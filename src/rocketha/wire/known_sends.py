@@ -45,6 +45,8 @@ LEARNING_COSTS, LAYOUT_COSTS = 4, 64
 spent."""
 CREDIT_FIRST, CREDIT_MAX = 256, 4096
 
+DIFFERING = "e", "g", "i"
+"""The fields that differ, besides the signature."""
 _SENDS = frozenset({int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE)})
 _TEXT = rb"[ !#-\[\]-~]"  # ASCII without quote, backslash and control characters
 _PROPERTIES = re.compile(rb"T*(?:\\u000[12]T*)*".replace(b"T", _TEXT))
@@ -84,6 +86,7 @@ class SendShape:
 
     :ivar prefix: what they begin with.
     :ivar accepted: kept by whoever serves them: what it found out about the first.
+    :ivar judged: and by whoever judges them.
     :ivar cost: bytes of memory that it takes without its layouts, about.
     """
 
@@ -103,6 +106,7 @@ class SendShape:
         "code",
         "cost",
         "flag",
+        "judged",
         "language",
         "prefix",
         "remark",
@@ -116,6 +120,7 @@ class SendShape:
         self.code, self.flag = command.code, command.flag
         self.language, self.version, self.remark = command.language, command.version, command.remark
         self.accepted: Any = None
+        self.judged: Any = None
         self._layouts: list[_Layout] = []
         self._fields = {**command.fields, "e": "", "g": "", "i": ""}
         begin, end = places["i"]
@@ -129,7 +134,7 @@ class SendShape:
         self._numbers = itemgetter(*(names.index(name) for name in ("e", "g", "opaque")))
         self._signature = names.index(_SIGNATURE) if _SIGNATURE in names else None
         self.prefix: bytes = self._head_fixed[0]
-        self.cost = SHAPE_COST + 3 * (begin + stop - end)  # as bytes here, as text in the fields
+        self.cost = SHAPE_COST + 4 * (begin + stop - end)  # as bytes here, as text in the fields, as what is signed
 
     def match(self, frame: bytes, stop: int) -> KnownSend | None:
         """The request, if its header, which ends at ``stop``, is of this shape."""
@@ -239,6 +244,18 @@ class KnownSend(Command):
         self.properties = properties
         self._texts = queue_id, born, properties, signature
         self._made: dict[str, str] | None = None
+
+    @property
+    def signature(self) -> bytes | None:
+        """If the header has one among what differs."""
+        return self._texts[3]
+
+    @property
+    def differing(self) -> tuple[bytes, bytes, bytes]:
+        """The values of :data:`DIFFERING`."""
+        queue_id, born, properties, _ = self._texts
+        text: str = orjson.loads(b'"%b"' % properties)
+        return queue_id, born, text.encode()
 
     @property
     def fields(self) -> dict[str, str]:

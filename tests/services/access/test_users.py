@@ -7,16 +7,19 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from rocketha.access.accounts import TOPIC, Accounts
-from rocketha.access.signature import ACCESS_KEY, sign, signed
+from rocketha.access.signature import ACCESS_KEY, SIGNATURE, sign, signed
 from rocketha.access.signer import Credentials, Signer
 from rocketha.access.stamp import FIELD, NONCE_BYTES
 from rocketha.broker.forward_rules import EPOCH_MARK, MARK
 from rocketha.broker.role import Role
 from rocketha.broker.routes import ROUTES
 from rocketha.errors import RequestRefused
+from rocketha.services.access import users as users_module
 from rocketha.services.access.users import FAILURES_AT_ONCE, FAILURES_EACH_MS, Users
 from rocketha.services.config.access import AccessConfig
+from rocketha.wire import remoting
 from rocketha.wire.codes import RequestCode, ResponseCode
+from rocketha.wire.known_sends import HeaderMemory, KnownSend
 from rocketha.wire.remoting import Command
 
 WALL_MS = 1_700_000_000_000
@@ -184,6 +187,94 @@ class UsersTests(UsersCase):
         for users in (self.users, self.make(authorization_enabled=False)):
             for code, field in ((RequestCode.SEND_MESSAGE_V2, "b"), (RequestCode.SEND_MESSAGE, "topic")):
                 self.assertIn("the broker's own", self.ask(code, "root", "rootsecret", users, **{field: TOPIC}))
+
+
+class KnownSendsTests(UsersCase):
+    """Sends whose headers are known: whoever may send one may send the next, as long as it is signed."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.memory = HeaderMemory()
+        self.connection: Any = _Connection()
+
+    def send(
+        self, secret: str = "annsecret", body: bytes = b"body", signed_body: bytes | None = None, **more: str
+    ) -> Any:
+        """One of ann's, as the port gives it to its judge."""
+        fields = dict.fromkeys("defhjkm", "0") | {"a": "p", "b": "a1", "c": "TBW102", "g": "1700000000000"}
+        fields |= {"i": "KEYS\x01k1\x02", ACCESS_KEY: "ann", **more}
+        fields[SIGNATURE] = sign(secret, signed(fields, body if signed_body is None else signed_body))
+        frame = remoting.encode(Command(RequestCode.SEND_MESSAGE_V2, "GO", 400, 7, 0, None, fields, body))[4:]
+        return self.memory.decode(frame)
+
+    def judge(self, command: Command) -> str:
+        """What is said; empty: it is let in."""
+        try:
+            self.users.judge(self.connection, command, ROUTES[command.code])
+        except RequestRefused as refusal:
+            return str(refusal.remark)
+        return ""
+
+    def known(self) -> None:
+        """Let the third of the same header be known in full."""
+        for _ in range(2):
+            self.assertEqual(self.judge(self.send()), "")
+
+    def test_only_the_signature_is_judged(self) -> None:
+        self.known()
+        self.patch(users_module, "proven", None)
+        for more in ({}, {"e": "3"}, {"g": "1800000000000"}, {"i": "KEYS\x01k2\x02UNIQ_KEY\x01%b%%\x02"}, {"i": ""}):
+            command = self.send(**more, body=b"100 %")
+            self.assertIsInstance(command, KnownSend)
+            self.assertEqual(self.judge(command), "")
+
+    def test_not_signed(self) -> None:
+        """By ann, over what is sent; as many fail as elsewhere."""
+        self.known()
+        wrong = self.send(body=b"other", signed_body=b"body")
+        moved = self.send()
+        moved._texts = b"1", *moved._texts[1:]
+        for command in (self.send("rootsecret"), wrong, moved):
+            self.assertIsInstance(command, KnownSend)
+            self.assertEqual(self.judge(command), "check signature failed.")
+        for _ in range(FAILURES_AT_ONCE - 3):
+            self.judge(self.send("guess"))
+        self.assertIn("too many logins", self.judge(self.send("guess")))
+        self.assertEqual(self.judge(self.send()), "")
+
+    def test_a_change_counts_at_once(self) -> None:
+        for change, said in (
+            (lambda: self.accounts.update("ann", {"password": "new"}), "check signature failed."),
+            (lambda: self.accounts.update("ann", {"userStatus": "disable"}), "User:ann is disabled."),
+            (lambda: self.accounts.grant("User:ann", [entry("Topic:a1", "Pub", "Deny")]), "the decision is deny"),
+            (lambda: self.accounts.revoke("User:ann", None, None), "no matched policies"),
+            (lambda: self.accounts.delete("ann"), "User:ann is not found."),
+        ):
+            with self.subTest(said=said):
+                before = self.accounts
+                self.known()
+                self.accounts = change()
+                self.assertIn(said, self.judge(self.send()))
+                self.accounts = before
+
+    def test_from_elsewhere(self) -> None:
+        """A policy may be for some addresses."""
+        policy = entry("Topic:a1", "Pub", "Allow", "10.1.0.0/16")
+        self.accounts = self.accounts.revoke("User:ann", None, None).grant("User:ann", [policy])
+        self.known()
+        self.connection = _Connection()
+        self.connection.peer_host = "10.2.0.1"
+        self.assertIn("no matched policies", self.judge(self.send()))
+
+    def test_a_stamp_that_comes_with_a_queue(self) -> None:
+        """It may have been served before, so it is judged as others are."""
+        self.accounts = Accounts().create("r", {"password": "s", "userType": "Super"})
+
+        def cut(queue: str) -> Any:
+            return self.send("s", **{ACCESS_KEY: "r", "a": "ocketha", "b": "/", "c": "", "d": "", "e": queue, "f": " "})
+
+        for queue, said in (("2", ""), ("2", ""), ("3", ""), ("1", "the stamp cannot be read.")):
+            self.assertEqual(self.judge(cut(queue)), said)
 
 
 class StampedTests(UsersCase):

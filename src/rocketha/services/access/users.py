@@ -4,19 +4,22 @@ Theory of operation.  Where the users come from is all that tells ACL 2 from ACL
 (:mod:`rocketha.access.plain_acl`).  In ACL 1 clients at some addresses need no signature, and may send and consume
 whatever they like; what people and other servers ask needs one from everywhere.
 
+A send whose header is known but for a few values (:mod:`rocketha.wire.known_sends`) asks what the one before it asked:
+while no user and no policy changes, only its signature is judged.
+
 Java: ``DefaultAuthenticationHandler``, ``UserAuthorizationHandler``, ``AclAuthorizationHandler``; the texts are theirs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from rocketha.access.accounts import TOPIC, WORD_CHARACTERS_MAX, Accounts, User
 from rocketha.access.policies import NAME_CHARACTERS_MAX, Decision, Kind, Need, Refused, decide
 from rocketha.access.replays import Forgotten, Replays
 from rocketha.access.routes import Asker
-from rocketha.access.signature import ACCESS_KEY, proven
+from rocketha.access.signature import ACCESS_KEY, Alike, proven, signs
 from rocketha.access.stamp import FIELD, MARK, Stamp
 from rocketha.broker.forward_rules import FORWARDER_FIELDS
 from rocketha.broker.role import Role
@@ -29,11 +32,13 @@ from rocketha.protocols.remoting import RemotingProtocol
 from rocketha.rates import Rates
 from rocketha.services.config.access import AccessConfig
 from rocketha.wire.codes import ResponseCode
+from rocketha.wire.known_sends import DIFFERING, KnownSend
 from rocketha.wire.remoting import Command
 
 FAILURES_AT_ONCE, FAILURES_EACH_MS = 100, 100
 """Logins of one user from one host that fail: so many at once, then one in so long; what comes between is not looked
-at.  A client with a password of yesterday stays below that, so others of its user there are served."""
+at, but for sends like one that was let in.  A client with a password of yesterday stays below that, so others of its
+user there are served."""
 DECIDED_MAX = 10_000
 
 
@@ -71,6 +76,18 @@ def _busy(problem: Forgotten) -> RequestRefused:
     return RequestRefused(ResponseCode.SYSTEM_BUSY, str(problem))
 
 
+class LetIn(NamedTuple):
+    """A known send that was let in; those alike are, if they are signed.
+
+    :ivar edition: of all that was decided then.
+    """
+
+    edition: object
+    host: str
+    user: User
+    alike: Alike
+
+
 class Users:
     """Of one broker.
 
@@ -99,6 +116,7 @@ class Users:
         self._decided: dict[object, Decision | None] = {}
         self._white: dict[object, bool] = {}
         self._decided_of: Accounts | None = None
+        self._edition = object()
         self._log = make_logger()
 
     def _decide(self, user: User, need: Need, source: str) -> Decision | None:
@@ -129,6 +147,10 @@ class Users:
         if accounts is not self._decided_of or len(self._decided) + len(self._white) >= DECIDED_MAX:
             # what was decided holds as long as no user changes
             self._decided, self._white, self._decided_of = {}, {}, accounts
+            self._edition = object()
+        known = command if isinstance(command, KnownSend) else None
+        if known is not None and self._is_as_before(connection, known):
+            return
         if route.kind is RequestKind.SEND and TOPIC in (command.fields.get("topic"), command.fields.get("b")):
             raise refused(f"the topic[{TOPIC}] is the broker's own")
         if book.has_white and route.clients_alone and self._is_white(book, accounts, connection, command):
@@ -140,6 +162,19 @@ class Users:
             self._authorize(connection, command, route, user)
         if route.asker is Asker.OPERATOR and user is not None:
             emit(self._log, OperatorAsked(f"User:{user.name}", connection.peer, route.name))
+        if known is not None and user is not None:
+            alike = Alike(known.fields, DIFFERING)
+            known.shape.judged = LetIn(self._edition, connection.peer_host, user, alike)
+
+    def _is_as_before(self, connection: RemotingProtocol, command: KnownSend) -> bool:
+        """Whether it is signed, and a send alike was let in."""
+        before: LetIn | None = command.shape.judged
+        signature = command.signature
+        if before is None or before[:2] != (self._edition, connection.peer_host) or signature is None:
+            return False
+        message = before.alike.signed(*command.differing, command.body)
+        # one with a stamp is judged as usual: it may have been served before
+        return not message.startswith(MARK) and signs(before.user.password, message, signature)
 
     def _signer(self, accounts: Accounts, connection: RemotingProtocol, command: Command) -> User:
         name, now_ms = command.fields.get(ACCESS_KEY, ""), self._now_ms()
