@@ -76,10 +76,20 @@ class DoctorCase(ControlledCase):
 
     # -- the operator
 
-    def looker(self, pause_s: float = 0.0) -> Looker:
-        """On the client's host."""
+    @property
+    def client_process(self) -> Process:
+        """The operator's."""
         process = self.client_host.process
         assert process is not None
+        return process
+
+    def addresses(self) -> tuple[list[str], list[str]]:
+        """Those of all nameservers, and of all controllers."""
+        return list(map(self.namesrv, self.names)), list(map(self.controller, self.controllers))
+
+    def looker(self, pause_s: float = 0.0) -> Looker:
+        """On the client's host."""
+        process = self.client_process
         reactor = process.reactor
         return Looker(process.service, reactor, lambda: int(reactor.wall() * 1000), pause_s)
 
@@ -91,10 +101,9 @@ class DoctorCase(ControlledCase):
         pause_s: float = 0.0,
     ) -> Picture:
         """The cluster as it is; by default all controllers and nameservers are given."""
+        names, leaders = self.addresses()
         asked = self.looker(pause_s).picture(
-            [self.namesrv(each) for each in self.names] if nameservers is None else nameservers,
-            [self.controller(each) for each in self.controllers] if controllers is None else controllers,
-            brokers,
+            names if nameservers is None else nameservers, leaders if controllers is None else controllers, brokers
         )
         waiting: Deferred[Picture] = Deferred.fromCoroutine(asked)
         self.world.scheduler.flush()

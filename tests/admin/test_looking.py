@@ -99,11 +99,9 @@ class FaultTests(DoctorCase):
         self.look()
         self.await_(stopped)
         self.only("broker.wrong_address", self.findings())
-        process = self.client_host.process
-        assert process is not None
-        names, controllers = [self.namesrv(each) for each in self.names], list(map(self.controller, self.controllers))
+        reactor = self.client_process.reactor
         examined: Deferred[tuple[Picture, tuple[Finding, ...]]] = Deferred.fromCoroutine(
-            examine(lambda: self.looker().picture(names, controllers), process.reactor, self.limits)
+            examine(lambda: self.looker().picture(*self.addresses()), reactor, self.limits)
         )
         _picture, found = self.await_(examined)
         self.assertNotIn("broker.wrong_address", [each.kind.name for each in found])
@@ -119,9 +117,7 @@ class FaultTests(DoctorCase):
         self.restart(host)
         self.until("it has an id of its own", lambda: self.number(host) == 4)
         self.whole()
-        process = self.client_host.process
-        assert process is not None
-        controllers = Controllers(Dialer(process.reactor), [self.controller(self.controllers[0])])
+        controllers = Controllers(Dialer(self.client_process.reactor), [self.controller(self.controllers[0])])
         self.addCleanup(controllers.close)
         asked = Deferred.fromCoroutine(controller_state.replica_logs(controllers, "DefaultCluster", "g"))
         (third,) = [each for each in self.await_(asked) if each.broker_id == 3]

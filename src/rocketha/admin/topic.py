@@ -244,11 +244,22 @@ async def delete(cluster: Cluster, args: Given) -> int:
     """
     at = cluster.masters(await cluster.one_cluster(args.cluster))
     confirm(args, f"Delete topic {args.topic} and its messages in {at[0].cluster}")
-    known = args.topic in topics_in(await cluster.nameserver(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))
+    known = await is_known(cluster, args.topic)
     await delete_topic(cluster, args, at, args.topic)
     said = f"{args.topic} is deleted" + ("" if known else "; no nameserver knew it")
     output.say(args, said, brokers=[each.name for each in at], known=known)
     return DONE
+
+
+async def is_known(cluster: Cluster, topic: str) -> bool:
+    """Whether one nameserver, whichever answers, has a route of it."""
+    try:
+        await cluster.client.route(topic, fresh=True)
+    except RequestFailed as problem:
+        if problem.code != ResponseCode.TOPIC_NOT_EXIST:
+            raise
+        return False
+    return True
 
 
 async def delete_topic(cluster: Cluster, args: Given, at: list[BrokerSet], topic: str) -> None:

@@ -27,7 +27,7 @@ SLOW_MS = 200
 """What is waited for longer than this is told; clients see 250 ms as "broker busy"."""
 AGAIN_MS = 1000
 SYNC_MS = 50
-"""A sync that has just begun, as one always has under SYNC_FLUSH, explains no wait for replicas."""
+"""A sync is named as a cause only from here on: under SYNC_FLUSH one is nearly always under way."""
 
 
 @attrs.frozen
