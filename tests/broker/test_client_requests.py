@@ -359,14 +359,14 @@ class OffsetTests(unittest.TestCase):
         self.assertEqual(self.update(commitOffset=str(2**63)), 29)
         self.assertEqual(self.broker.state.offsets.committed, {})
 
-    def test_a_reset_wins_until_it_is_taken(self) -> None:
+    def test_a_reset_wins_until_it_is_carried_out(self) -> None:
         """useServerSideResetOffset: reports are accepted and ignored; with the switch off nothing is ignored."""
         self.update()
         self.broker.state.offsets.order_reset("G", "T", 0, 2)
         self.assertEqual(self.update(commitOffset="9"), 0)
         self.assertEqual(self.query(), (0, "2"))
-        self.assertEqual(self.broker.state.offsets.take_reset("G", "T", 0), 2)
-        self.assertIsNone(self.broker.state.offsets.take_reset("G", "T", 0))
+        self.assertEqual(self.broker.state.offsets.moved_to("G", "T", 0, 1, 9), 2)
+        self.assertIsNone(self.broker.state.offsets.moved_to("G", "T", 0, 1, 2))
         self.update(commitOffset="9")
         self.assertEqual(self.query(), (0, "9"))
 

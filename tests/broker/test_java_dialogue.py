@@ -80,9 +80,10 @@ class JavaDialogueTests(unittest.TestCase):
         """What a pull changes in the tables; it ends where Java's did."""
         group, topic, queue_id = fields["consumerGroup"], fields["topic"], int(fields["queueId"])
         offsets, next_offset = self.broker.state.offsets, int(java["nextBeginOffset"])
-        ordered = offsets.take_reset(group, topic, queue_id)
+        ordered = offsets.moved_to(group, topic, queue_id, 1, int(fields["queueOffset"]))
         if ordered is not None:
             self.assertEqual(ordered, next_offset)
+            self.assertIsNone(offsets.moved_to(group, topic, queue_id, 1, ordered))  # Java's is over with that
         offsets.note_pull(group, topic, queue_id, next_offset)
         self.broker.state.stats.group(group, topic).get_messages += 0
 

@@ -104,8 +104,8 @@ class ResetTests(unittest.TestCase):
         self.assertIn(SaveConfig("offsets"), broker.effects)
         self.assertEqual(self.reset(broker, timestamp="-1"), {0: 10, 1: 0})
         self.assertEqual(self.reset(broker, queueId="0"), {0: 2})
-        self.assertEqual(broker.state.offsets.take_reset("G", "T", 0), 2)
-        self.assertEqual(broker.state.offsets.take_reset("G", "T", 1), 0)
+        self.assertEqual(broker.state.offsets.moved_to("G", "T", 0, 1, 9), 2)
+        self.assertEqual(broker.state.offsets.moved_to("G", "T", 1, 1, 9), 0)
 
     def test_to_an_offset(self) -> None:
         """From the oldest to one past the end, as in Java."""

@@ -4,16 +4,19 @@ Pure.  Must not know which topics and groups exist: requests are checked before 
 
 Theory of operation: three maps with the same keys, ``topic@group`` to queue to offset.  ``committed`` is what a
 consumer reports, and is saved.  ``pulled`` is what it was last given, only for statistics.  ``resets`` are an
-administrator's orders: such an offset wins over the committed one, reports of the consumer are ignored, until the
-consumer's next pull is told to move there (:meth:`ConsumerOffsets.take_reset`).
+administrator's orders: such an offset wins over the committed one, reports of the consumer are ignored, until a pull
+comes from there; those that come from elsewhere are told to move (:meth:`ConsumerOffsets.moved_to`).
 
-Java: ``ConsumerOffsetManager``.
+Java: ``ConsumerOffsetManager``, which gives the order to one pull: if its consumer has lost the queue to another
+meanwhile, that one never hears of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
+
+import attrs
 
 from rocketha.broker.data_version import DataVersion
 from rocketha.broker.row_texts import RowTexts, file_text
@@ -29,6 +32,20 @@ _QUEUE_BYTES = 30
 
 _Table = dict[str, dict[int, int]]
 
+TELLS_MAX, TOLD_MAX = 3, 1000
+"""How often one connection is told of a reset, and how many are; beyond that the consumer goes its own way."""
+
+
+@attrs.define
+class _Reset:
+    """An order that has not been carried out.
+
+    :ivar told: how often, by connection.
+    """
+
+    offset: int
+    told: dict[int, int] = attrs.field(factory=dict)
+
 
 class ConsumerOffsets:
     """Offsets of all groups.  ``dirty`` is set by every change and cleared by whoever saved the table.
@@ -39,7 +56,7 @@ class ConsumerOffsets:
     def __init__(self) -> None:
         self.committed: _Table = {}
         self.pulled: _Table = {}
-        self.resets: _Table = {}
+        self.resets: dict[str, dict[int, _Reset]] = {}
         self.data_version = DataVersion()
         self.state_version = 0
         self.dirty = False
@@ -68,7 +85,7 @@ class ConsumerOffsets:
         if self.resets:
             ordered = self.resets.get(key)
             if ordered is not None and queue_id in ordered:
-                return ordered[queue_id]
+                return ordered[queue_id].offset
         queues = self.committed.get(key)
         return -1 if queues is None else queues.get(queue_id, -1)
 
@@ -89,29 +106,43 @@ class ConsumerOffsets:
     def order_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """An administrator sends the group to ``offset`` of this queue."""
         key = topic + SEPARATOR + group
-        self.resets.setdefault(key, {})[queue_id] = offset
+        self.resets.setdefault(key, {})[queue_id] = _Reset(offset)
         self.committed.setdefault(key, {})[queue_id] = offset
         self._changed()
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
-        """Whether a reset waits for the consumer's next pull."""
-        if not self.resets:
-            return False
-        ordered = self.resets.get(topic + SEPARATOR + group)
-        return ordered is not None and queue_id in ordered
+        """Whether a reset has not been carried out."""
+        return self._reset(group, topic, queue_id) is not None
 
-    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The ordered offset, once: the pull that gets it is answered PULL_OFFSET_MOVED with it."""
+    def _reset(self, group: str, topic: str, queue_id: int) -> _Reset | None:
         if not self.resets:
             return None
-        key = topic + SEPARATOR + group
-        ordered = self.resets.get(key)
-        if ordered is None:
+        ordered = self.resets.get(topic + SEPARATOR + group)
+        return None if ordered is None else ordered.get(queue_id)
+
+    def moved_to(self, group: str, topic: str, queue_id: int, connection: int, offset: int) -> int | None:
+        """Where a reset sends a pull that comes from ``offset``; None: it is served.
+
+        The order is carried out when one comes from there.  A pull that a connection has given up, since its consumer
+        lost the queue, may hear of it first, so each connection is told; one that was told often enough is left alone.
+        """
+        reset = self._reset(group, topic, queue_id)
+        if reset is None:
             return None
-        offset = ordered.pop(queue_id, None)
-        if not ordered:
+        told = reset.told.get(connection, 0)
+        if offset != reset.offset and told < TELLS_MAX and len(reset.told) < TOLD_MAX:
+            return reset.offset
+        key = topic + SEPARATOR + group
+        del self.resets[key][queue_id]
+        if not self.resets[key]:
             del self.resets[key]
-        return offset
+        return None
+
+    def told(self, group: str, topic: str, queue_id: int, connection: int) -> None:
+        """A connection is told where :meth:`moved_to` sends it."""
+        reset = self._reset(group, topic, queue_id)
+        if reset is not None:
+            reset.told[connection] = reset.told.get(connection, 0) + 1
 
     def topics_of(self, group: str) -> list[str]:
         """Topics in which the group has offsets, sorted."""
@@ -235,7 +266,8 @@ class ConsumerOffsets:
 
     def _remove(self, keys: list[str]) -> None:
         for key in keys:
-            for table in (self.committed, self.pulled, self.resets):
+            tables: tuple[dict[str, Any], ...] = (self.committed, self.pulled, self.resets)
+            for table in tables:
                 table.pop(key, None)
             self._changed()
 

@@ -231,7 +231,8 @@ class ProgressRequests:
         timestamp_ms = fields.long(header, "timestamp")
         here = self._state.rules.server_side_reset_offset
         answer = (self._reset_here if here else self._reset_at_clients)(command, topic, group, timestamp_ms)
-        self._state.audit("offset reset", connection.peer, topic=topic[:255], group=group[:255])
+        asked = {name: header[name][:20] for name in ("queueId", "offset", "timestamp") if name in header}
+        self._state.audit("offset reset", connection.peer, topic=topic[:255], group=group[:255], **asked)
         return answer
 
     def _reset_here(self, command: Command, topic: str, group: str, timestamp_ms: int) -> Answer:

@@ -36,6 +36,8 @@ COMMIT_OFFSET, SUSPEND, SUBSCRIPTION, CLASS_FILTER = 0x1, 0x2, 0x4, 0x8
 BROKER_FORBIDDEN, GROUP_FORBIDDEN, TOPIC_FORBIDDEN, BROADCASTING_FORBIDDEN, SUBSCRIPTION_FORBIDDEN = 1, 2, 3, 4, 5
 """``ForbiddenType``: why a pull is not permitted (header field forbiddenType)."""
 
+OFFSET_RESET = "OFFSET_RESET"
+"""The remark of an answer that a reset sends elsewhere; what its consumer has consumed does not count any more."""
 MASTER_ID = 0
 SUSPEND_MAX_MS = 120_000
 READ_BIT = 0
@@ -165,11 +167,11 @@ class Pulls:
         wanted = self._wanted(command, pull, group)
         if isinstance(wanted, Answer):
             return wanted
-        found = self._find(pull, wanted, wait)
+        found = (state.offsets.resets and self._moved(connection, pull, wait)) or self._find(pull, wanted, wait)
         if found.code == ResponseCode.PULL_OFFSET_MOVED and state.is_slave and not self._rules.offset_check_in_slave:
             # a slave may be behind its master, and its offsets are no reason to send a consumer back
             found = found._replace(code=ResponseCode.PULL_RETRY_IMMEDIATELY, next_offset=pull.offset)
-        if first and pull.sys_flag & COMMIT_OFFSET:
+        if first and pull.sys_flag & COMMIT_OFFSET and found.remark != OFFSET_RESET:
             self._commit(connection, command, pull, found.next_offset)
         state.offsets.note_pull(pull.group, pull.topic, pull.queue_id, found.next_offset)
         if found.code == ResponseCode.PULL_NOT_FOUND:
@@ -222,13 +224,18 @@ class Pulls:
             return _Wanted(matches=self._state.filters.compiled(kind, expression))
         return _Wanted(subscription.accepts())
 
+    def _moved(self, connection: Any, pull: _Pull, wait: Wait) -> _Found | None:
+        """What a pull is told that has to go where the group was reset to."""
+        offsets, store, queue = self._state.offsets, self._store, pull[:3]
+        offset = offsets.moved_to(*queue, connection.id, pull.offset)
+        if offset is None:
+            return None
+        low, high = store.min_offset(pull.topic, pull.queue_id), store.max_offset(pull.topic, pull.queue_id, wait)
+        offsets.told(*queue, connection.id)  # not before that: it may not be in memory, and be asked again
+        return _Found(ResponseCode.PULL_OFFSET_MOVED, OFFSET_RESET, offset, low, high)
+
     def _find(self, pull: _Pull, wanted: _Wanted, wait: Wait) -> _Found:
-        state, store, rules = self._state, self._store, self._rules
-        if state.offsets.has_reset(pull.group, pull.topic, pull.queue_id):
-            low, high = store.min_offset(pull.topic, pull.queue_id), store.max_offset(pull.topic, pull.queue_id, wait)
-            reset = state.offsets.take_reset(pull.group, pull.topic, pull.queue_id)  # it is given once: not before that
-            assert reset is not None
-            return _Found(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", reset, low, high)
+        store, rules = self._store, self._rules
         count = min(pull.count_max, rules.transfer_count_max)
         result = store.get(
             pull.topic, pull.queue_id, pull.offset, count, rules.transfer_bytes_max, wanted.accepts, wait

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rocketha.broker.groups import SubscriptionGroupConfig
+from rocketha.broker.offsets import TELLS_MAX, TOLD_MAX
 from rocketha.wire import json_dialect, properties, record
 from rocketha.wire.codes import RequestCode, ResponseCode
 from rocketha.wire.remoting import Command
@@ -186,6 +187,80 @@ class WaitTests(BrokerCase):
         self.advance(16)
         (answer,) = self.consumer.heard()
         self.assertEqual(answer.code, ResponseCode.TOPIC_NOT_EXIST)
+
+
+class ResetTests(BrokerCase):
+    """A group that is sent elsewhere while its members wait for messages."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.former, self.owner = self.connect(), self.connect()
+        for _ in range(9):
+            self.send(self.former)
+        self.pull(self.former, 9)  # makes the group
+
+    def reset(self, offset: int) -> None:
+        fields = {"topic": "T", "group": "G", "queueId": "0", "offset": str(offset), "timestamp": "0"}
+        self.assertEqual(self.former.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields).code, 0)
+
+    def pull(self, client: Client, offset: int, sys_flag: int = 4, **more: str) -> Command:
+        return client.ask(RequestCode.PULL_MESSAGE, pull_fields(offset=offset, sysFlag=str(sys_flag), **more))
+
+    def hold(self, client: Client, offset: int) -> None:
+        client.say(client.command(RequestCode.PULL_MESSAGE, pull_fields(offset=offset, sysFlag="6")))
+        self.assertEqual(client.heard(), [])
+
+    def committed(self) -> str | None:
+        fields = {"consumerGroup": "G", "topic": "T", "queueId": "0"}
+        return self.owner.ask(RequestCode.QUERY_CONSUMER_OFFSET, fields).fields.get("offset")
+
+    def commit(self, offset: int) -> None:
+        fields = {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": str(offset)}
+        self.assertEqual(self.owner.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields).code, 0)
+
+    def test_a_member_that_has_lost_the_queue(self) -> None:
+        """Its pull still waits, and nobody wants the answer; who has the queue now is sent there all the same."""
+        self.hold(self.former, 9)
+        self.advance(5.0)
+        self.hold(self.owner, 9)
+        self.reset(4)
+        self.advance(11.0)
+        (stray,) = self.former.heard()
+        self.assertEqual((stray.code, stray.fields["nextBeginOffset"]), (ResponseCode.PULL_OFFSET_MOVED, "4"))
+        self.advance(5.0)
+        (moved,) = self.owner.heard()
+        self.assertEqual((moved.code, moved.fields["nextBeginOffset"]), (ResponseCode.PULL_OFFSET_MOVED, "4"))
+        self.assertEqual(len(records(self.pull(self.owner, 4))), 5)
+        self.assertEqual(self.broker.state.offsets.resets, {})
+
+    def test_what_it_consumed_before_does_not_count(self) -> None:
+        """Until a pull comes from there, neither a report nor what a pull says beside takes the group back."""
+        self.reset(4)
+        self.commit(8)
+        self.pull(self.owner, 9, 5, commitOffset="3")
+        self.commit(9)
+        self.assertEqual(self.committed(), "4")
+        self.pull(self.owner, 4)
+        self.assertEqual(self.committed(), "4")
+        self.commit(6)
+        self.assertEqual(self.committed(), "6")
+
+    def test_a_consumer_that_goes_its_own_way(self) -> None:
+        """One that keeps its offsets itself is told some times, and served then."""
+        self.reset(4)
+        codes = [self.pull(self.owner, 7).code for _ in range(TELLS_MAX + 1)]
+        self.assertEqual(codes, [ResponseCode.PULL_OFFSET_MOVED] * TELLS_MAX + [ResponseCode.SUCCESS])
+        self.commit(9)
+        self.assertEqual(self.committed(), "9")
+
+    def test_many_that_come_and_go(self) -> None:
+        """They do not fill memory."""
+        self.reset(4)
+        offsets = self.broker.state.offsets
+        for number in range(TOLD_MAX):
+            offsets.told("G", "T", 0, number)
+        self.assertEqual(self.pull(self.owner, 7).code, ResponseCode.SUCCESS)
+        self.assertEqual(offsets.resets, {})
 
 
 class DelayTests(BrokerCase):

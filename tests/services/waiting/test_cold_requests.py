@@ -204,7 +204,8 @@ class OneQueueTests(ColdRequestCase):
         self.assertTrue(4 <= tries <= 9, tries)
         (answer,) = asker.heard()
         self.assertEqual((answer.code, said), (ResponseCode.SUCCESS, ["offset reset"]))
-        self.assertEqual(offsets.resets, {"T@G": {0: 8, 1: 8, 2: 8, 3: 7}})
+        self.assertEqual([offsets.query("G", "T", queue_id) for queue_id in range(4)], [8, 8, 8, 7])
+        self.assertTrue(offsets.has_reset("G", "T", 3))
         self.assertEqual(answer.body, asker.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields).body)
 
     def test_consumers_are_sent_to_a_time(self) -> None:
