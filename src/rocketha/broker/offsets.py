@@ -81,12 +81,10 @@ class ConsumerOffsets:
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """Where the group goes on: an ordered reset, else what it committed, else -1."""
-        key = topic + SEPARATOR + group
-        if self.resets:
-            ordered = self.resets.get(key)
-            if ordered is not None and queue_id in ordered:
-                return ordered[queue_id].offset
-        queues = self.committed.get(key)
+        reset = self._reset(group, topic, queue_id)
+        if reset is not None:
+            return reset.offset
+        queues = self.committed.get(topic + SEPARATOR + group)
         return -1 if queues is None else queues.get(queue_id, -1)
 
     def note_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
